@@ -4,8 +4,8 @@ use crate::go_back::Sender;
 use std::collections::BTreeSet;
 use unrack_rack::{Profile, Protocol};
 use unrack_sim::cost::Cost;
-use unrack_sim::fabric::packet::{Net, Packet, PacketNetwork, Side, StreamPlan, StrictPriority, Transport};
-use unrack_sim::{Observer, PacketKind, Registered, SetupError, Site};
+use unrack_sim::fabric::packet::{Net, Packet, PacketNetwork, TransferSide, StreamPlan, StrictPriority, Transport};
+use unrack_sim::{Observer, PacketKind, Registered, SetupError, FabricSite};
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
@@ -32,7 +32,7 @@ impl Registered for GoBackN {
     const COST: Cost = Cost { port: 400.0, open: 400.0, overhead: Cost::ETHERNET, ..Cost::NONE };
     type Params = Params;
 
-    fn build(site: &Site, params: &Params) -> Result<GoBackN, SetupError> {
+    fn build(site: &FabricSite, params: &Params) -> Result<GoBackN, SetupError> {
         let plan = StreamPlan::at_line_rate(site.network, site.ethernet)?;
         let window = plan.line_rate_window("fabric.window", params.window)?;
         let turns = vec![BTreeSet::new(); site.network.nodes() as usize];
@@ -125,7 +125,7 @@ impl Transport for Ends {
         if again {
             net.retransmitted(transfer);
         }
-        self.keep_alarm(net, transfer, Side::Sender);
+        self.keep_alarm(net, transfer, TransferSide::Sender);
         self.sort(net, transfer);
         let to = net.transfer(transfer).dst;
         Some(Packet::new(transfer, to, net.segment(transfer, segment), DATA, Header::Segment(segment)))
@@ -161,12 +161,12 @@ impl Transport for Ends {
         }
     }
 
-    fn deadline(&self, transfer: u32, side: Side) -> Option<Time> {
+    fn deadline(&self, transfer: u32, side: TransferSide) -> Option<Time> {
         let sender = &self.transfers[transfer as usize].sender;
-        (side == Side::Sender).then(|| sender.poll_timeout()).flatten()
+        (side == TransferSide::Sender).then(|| sender.poll_timeout()).flatten()
     }
 
-    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, _side: Side) {
+    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, _side: TransferSide) {
         let sender = &mut self.transfers[transfer as usize].sender;
         sender.handle_timeout();
         let gives_up = sender.has_given_up();

@@ -2,8 +2,8 @@
 
 use crate::budget;
 use crate::completions;
-use crate::fail_if::{self, FailIf, Shape};
-use crate::failure::Failure;
+use crate::fail_if::{self, FailIf, ValueShape};
+use crate::failure::CommandFailure;
 use crate::lines::PLACEMENT_HELP;
 use crate::stdout::{print_answer, print_json};
 use crate::steps::{StepBar, asking};
@@ -143,7 +143,7 @@ fn parse_access(name: &str) -> Result<AccessUnit, String> {
 }
 
 /// Runs `unrack compare`.
-pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     let (json, fail_if) = (args.json, args.fail_if.clone());
     let question = args.question();
     fail_if.iter().try_for_each(|limit| limit.check(&shape(&question)))?;
@@ -179,14 +179,14 @@ impl Args {
 }
 
 /// Returns the shape of the summary, which has paths such as `lines.fabrics.edm.slowdown`.
-fn shape(question: &ComparisonQuestion) -> Shape {
+fn shape(question: &ComparisonQuestion) -> ValueShape {
     let fabrics = || question.fabrics.iter().map(|fabric| fabric.name().into()).collect();
-    let pages = Shape::from_type::<Comparison>().with_elements("fabrics", fabrics());
+    let pages = ValueShape::from_type::<Comparison>().with_elements("fabrics", fabrics());
     if question.access == AccessUnit::Pages {
         return pages;
     }
-    let lines = Shape::from_type::<LinesResult>().with_elements("fabrics", fabrics());
-    let summary = Shape::from_type::<LinesSummary>().with("lines", lines);
+    let lines = ValueShape::from_type::<LinesResult>().with_elements("fabrics", fabrics());
+    let summary = ValueShape::from_type::<LinesSummary>().with("lines", lines);
     if question.access == AccessUnit::Both { summary.with("pages", pages) } else { summary }
 }
 

@@ -4,7 +4,7 @@
 //! A script runs the command itself (`COMPLETE=SHELL unrack -- ...`). Therefore fabrics, studies and keys of scenarios are those of this
 //! build, including registered ones.
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::stdout::print;
 use clap_complete::Shell;
 use clap_complete::engine::CompletionCandidate;
@@ -28,12 +28,12 @@ pub(crate) struct Args {
 }
 
 /// Runs `unrack completions`.
-pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     let (name, mut script) = (args.shell.to_string(), Vec::new());
     let shells = Shells::builtins();
     let shell = shells.completer(&name).expect("the same shells are known twice");
     let written = shell.write_registration("COMPLETE", "unrack", "unrack", "unrack", &mut script);
-    written.map_err(|why| Failure::Failed(why.to_string()))?;
+    written.map_err(|why| CommandFailure::Failed(why.to_string()))?;
     if args.shell == Shell::Bash {
         script.extend_from_slice(WHOLE_SETTINGS.as_bytes());
     }

@@ -1,13 +1,13 @@
 //! `unrack __definition`: prints the subcommands and their arguments as JSON, from which the Python functions are generated.
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::stdout::print;
 use clap::{Arg, ArgAction, Command};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
 /// Runs `unrack __definition`.
-pub(crate) fn main(mut command: Command) -> Result<ExitCode, Failure> {
+pub(crate) fn main(mut command: Command) -> Result<ExitCode, CommandFailure> {
     command.build();
     let text = serde_json::to_string_pretty(&below(&command)).expect("JSON values are printed");
     print(&format!("{text}\n"))?;

@@ -1,6 +1,6 @@
 //! `unrack diff`: differences between two run folders, and whether they exceed noise.
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::stdout;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -35,10 +35,10 @@ pub(crate) struct Args {
 }
 
 /// Runs `unrack diff`.
-pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     let difference = Difference::between(&args.a, &args.b)?;
     let text = match args.json {
-        true => serde_json::to_string(&difference).map_err(|why| Failure::Failed(why.to_string()))? + "\n",
+        true => serde_json::to_string(&difference).map_err(|why| CommandFailure::Failed(why.to_string()))? + "\n",
         false => difference.text(),
     };
     stdout::print(&text)?;

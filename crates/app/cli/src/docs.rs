@@ -1,6 +1,6 @@
 //! `unrack docs`: the documentation site that is installed with the command.
 
-use crate::failure::{Failure, say};
+use crate::failure::{CommandFailure, say};
 use crate::stdout::print;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -20,8 +20,8 @@ pub(crate) struct Args {
 }
 
 /// Runs `unrack docs`.
-pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
-    let page = page().map_err(Failure::Lacking)?;
+pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
+    let page = page().map_err(CommandFailure::Lacking)?;
     print(&format!("{}\n", page.display()))?;
     if !args.print && has_display() && open(&page).is_err() {
         say("xdg-open is not installed: open this page in a browser");

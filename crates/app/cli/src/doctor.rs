@@ -1,13 +1,13 @@
 //! `unrack doctor`: checks which subcommands can run on this machine, and what is missing for the others.
 
-use crate::failure::{Failure, say};
+use crate::failure::{CommandFailure, say};
 use crate::{docs, rack, sockets, stdout, sweep};
 use serde::Serialize;
 use std::process::ExitCode;
 use unrack_build::build;
 use unrack_guests::Accelerator;
 use unrack_lines_run::Tools;
-use unrack_record::{Machine, Started};
+use unrack_record::{Machine, StartedCommand};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -30,39 +30,39 @@ pub(crate) struct Args {
 }
 
 /// Result of the check of a subcommand. `Ok`: it can run; an optional note describes how it would run. `Err`: the missing requirement.
-type Checked = Result<Option<&'static str>, String>;
+type CheckResult = Result<Option<&'static str>, String>;
 
 /// A subcommand, or one way to use it, and the check of its requirements.
-struct Use {
+struct CheckedUse {
     verb: &'static str,
     /// Way of using the subcommand, if different uses have different requirements.
     with: &'static str,
-    check: fn() -> Checked,
+    check: fn() -> CheckResult,
 }
 
-const USES: [Use; 17] = [
-    Use { verb: "compare", with: "", check: pages },
-    Use { verb: "compare", with: "--access lines", check: lines },
-    Use { verb: "map", with: "", check: pages },
-    Use { verb: "run", with: "", check: pages },
-    Use { verb: "run", with: "--fast", check: fast },
-    Use { verb: "lines", with: "", check: lines },
-    Use { verb: "swap", with: "", check: || text(unrack_swap::check_machine()).map(|()| None) },
-    Use { verb: "rack", with: "of namespaces", check: namespaces },
-    Use { verb: "rack", with: "of processes (torus, mesh)", check: nothing },
-    Use { verb: "rack", with: "of virtual machines", check: guests },
-    Use { verb: "rpc", with: "", check: nothing },
-    Use { verb: "rpc", with: "bench", check: two_cores },
-    Use { verb: "sockets", with: "", check: || sockets::library().map(|_| None) },
-    Use { verb: "sim", with: "", check: nothing },
-    Use { verb: "sweep", with: "", check: nothing },
-    Use { verb: "sweep", with: "--cluster", check: || sweep::check_cluster().map(|()| None) },
-    Use { verb: "docs", with: "", check: || docs::page().map(|_| None) },
+const USES: [CheckedUse; 17] = [
+    CheckedUse { verb: "compare", with: "", check: pages },
+    CheckedUse { verb: "compare", with: "--access lines", check: lines },
+    CheckedUse { verb: "map", with: "", check: pages },
+    CheckedUse { verb: "run", with: "", check: pages },
+    CheckedUse { verb: "run", with: "--fast", check: fast },
+    CheckedUse { verb: "lines", with: "", check: lines },
+    CheckedUse { verb: "swap", with: "", check: || text(unrack_swap::check_machine()).map(|()| None) },
+    CheckedUse { verb: "rack", with: "of namespaces", check: namespaces },
+    CheckedUse { verb: "rack", with: "of processes (torus, mesh)", check: nothing },
+    CheckedUse { verb: "rack", with: "of virtual machines", check: guests },
+    CheckedUse { verb: "rpc", with: "", check: nothing },
+    CheckedUse { verb: "rpc", with: "bench", check: two_cores },
+    CheckedUse { verb: "sockets", with: "", check: || sockets::library().map(|_| None) },
+    CheckedUse { verb: "sim", with: "", check: nothing },
+    CheckedUse { verb: "sweep", with: "", check: nothing },
+    CheckedUse { verb: "sweep", with: "--cluster", check: || sweep::check_cluster().map(|()| None) },
+    CheckedUse { verb: "docs", with: "", check: || docs::page().map(|_| None) },
 ];
 
 /// One line of the output.
 #[derive(Serialize)]
-struct Answer {
+struct DoctorLine {
     verb: &'static str,
     with: &'static str,
     can_run: bool,
@@ -74,21 +74,21 @@ struct Answer {
 
 /// Output of `--json`.
 #[derive(Serialize)]
-struct Found {
-    verbs: Vec<Answer>,
+struct DoctorReport {
+    verbs: Vec<DoctorLine>,
     machine: Machine,
 }
 
 /// Runs `unrack doctor`.
-pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
-    let started = Started::now(build());
-    let is_asked = |one: &&Use| args.verbs.is_empty() || args.verbs.iter().any(|verb| verb == one.verb);
-    let answers: Vec<Answer> = USES.iter().filter(is_asked).map(answer).collect();
+pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
+    let started = StartedCommand::now(build());
+    let is_asked = |one: &&CheckedUse| args.verbs.is_empty() || args.verbs.iter().any(|verb| verb == one.verb);
+    let answers: Vec<DoctorLine> = USES.iter().filter(is_asked).map(answer).collect();
     let lacks = answers.iter().any(|answer| !answer.can_run);
     let text = match args.json {
         true => {
-            let found = Found { verbs: answers, machine: started.machine() };
-            serde_json::to_string(&found).map_err(|why| Failure::Failed(why.to_string()))? + "\n"
+            let found = DoctorReport { verbs: answers, machine: started.machine() };
+            serde_json::to_string(&found).map_err(|why| CommandFailure::Failed(why.to_string()))? + "\n"
         }
         false => table(&answers),
     };
@@ -105,17 +105,17 @@ fn verbs() -> Vec<&'static str> {
     verbs
 }
 
-fn answer(one: &Use) -> Answer {
+fn answer(one: &CheckedUse) -> DoctorLine {
     let checked = (one.check)();
     let (can_run, note) = (checked.is_ok(), checked.as_ref().ok().copied().flatten());
-    Answer { verb: one.verb, with: one.with, can_run, note, lacks: checked.err() }
+    DoctorLine { verb: one.verb, with: one.with, can_run, note, lacks: checked.err() }
 }
 
 /// Returns a table with a line for each answer.
-fn table(answers: &[Answer]) -> String {
-    let name = |answer: &Answer| format!("{} {}", answer.verb, answer.with).trim_end().to_string();
+fn table(answers: &[DoctorLine]) -> String {
+    let name = |answer: &DoctorLine| format!("{} {}", answer.verb, answer.with).trim_end().to_string();
     let width = answers.iter().map(|answer| name(answer).len()).max().unwrap_or(0);
-    let said = |answer: &Answer| match (&answer.lacks, answer.note) {
+    let said = |answer: &DoctorLine| match (&answer.lacks, answer.note) {
         (Some(lacks), _) => format!("no: {lacks}"),
         (None, Some(note)) => format!("yes: {note}"),
         (None, None) => "yes".into(),
@@ -127,36 +127,36 @@ fn text<T, E: std::fmt::Display>(checked: Result<T, E>) -> Result<T, String> {
     checked.map_err(|why| why.to_string())
 }
 
-fn nothing() -> Checked {
+fn nothing() -> CheckResult {
     Ok(None)
 }
 
-fn pages() -> Checked {
+fn pages() -> CheckResult {
     text(unrack_paging::check_machine()).map(|()| None)
 }
 
-fn fast() -> Checked {
+fn fast() -> CheckResult {
     pages()?;
     text(unrack_paging::check_fast()).map(|()| None)
 }
 
-fn lines() -> Checked {
+fn lines() -> CheckResult {
     text(Tools::find()).map(|_| None)
 }
 
-fn namespaces() -> Checked {
+fn namespaces() -> CheckResult {
     text(unrack_namespaces::try_machine())?;
     rack::library().map(|_| None)
 }
 
-fn guests() -> Checked {
+fn guests() -> CheckResult {
     text(unrack_guests::try_machine()).map(|accelerator| match accelerator {
         Accelerator::Kvm => None,
         Accelerator::Tcg => Some("emulated by QEMU, since KVM runs no kernel here"),
     })
 }
 
-fn two_cores() -> Checked {
+fn two_cores() -> CheckResult {
     match std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get) {
         1 => Err(
             "the client and the server each need a core while they wait for each other, and this process may use only one"

@@ -1,6 +1,6 @@
 //! `unrack keys`: keys that protect connections to other machines.
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::stdout::print;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -49,20 +49,20 @@ enum Verb {
         #[arg(long, default_value = "")]
         name: String,
         #[command(flatten)]
-        place: Place,
+        place: KeyFolder,
     },
     /// Stops trusting a key
     Distrust {
         key: Fingerprint,
         #[command(flatten)]
-        place: Place,
+        place: KeyFolder,
     },
     /// Makes a key that all machines of a live rack share, in a file
     Shared { file: PathBuf },
 }
 
 #[derive(clap::Args)]
-struct Place {
+struct KeyFolder {
     /// The key folder [default: unrack/keys of $XDG_CONFIG_HOME or ~/.config]
     #[arg(long, value_name = "DIR")]
     keys: Option<PathBuf>,
@@ -88,7 +88,7 @@ impl Protection {
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct KeyListing {
     folder: String,
     key: String,
     trusted: Vec<Entry>,
@@ -101,7 +101,7 @@ struct Entry {
 }
 
 /// Runs `unrack keys`.
-pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     let usual = |folder: Option<PathBuf>| folder.unwrap_or_else(usual_folder);
     match args.verb {
         Verb::Make { folder } => print(&format!("{}\n", Keys::make(&usual(folder))?.fingerprint()))?,
@@ -109,7 +109,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
         Verb::Trust { key, name, place } => {
             let folder = usual(place.keys);
             if name.contains(['\n', '\r', '#']) {
-                return Err(Failure::Usage("--name: a name is one line, without #".into()));
+                return Err(CommandFailure::Usage("--name: a name is one line, without #".into()));
             }
             if !trust(&folder, key, &name)? {
                 crate::failure::say(&format!("{key} is trusted already"));
@@ -119,7 +119,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
             let folder = usual(place.keys);
             if !distrust(&folder, key)? {
                 let text = format!("{key} is not on the list in {}", folder.display());
-                return Err(Failure::Usage(text));
+                return Err(CommandFailure::Usage(text));
             }
         }
         Verb::Shared { file } => SharedKey::make(&file)?,
@@ -127,28 +127,28 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(folder: PathBuf, json: bool) -> Result<(), Failure> {
+fn show(folder: PathBuf, json: bool) -> Result<(), CommandFailure> {
     let keys = Keys::load(&folder)?;
     let all = trusted(&folder)?;
     if json {
         let trusted =
             all.into_iter().map(|known| Entry { key: known.key.to_string(), name: known.name }).collect();
         let folder = folder.display().to_string();
-        let shown = Shown { folder, key: keys.fingerprint().to_string(), trusted };
-        let text = serde_json::to_string(&shown).map_err(|error| Failure::Failed(error.to_string()))?;
+        let shown = KeyListing { folder, key: keys.fingerprint().to_string(), trusted };
+        let text = serde_json::to_string(&shown).map_err(|error| CommandFailure::Failed(error.to_string()))?;
         return print(&format!("{text}\n"));
     }
     let lines: String = all.iter().map(|known| format!("trusts {} {}\n", known.key, known.name)).collect();
     print(&format!("{}\n{lines}", keys.fingerprint()))
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
+impl From<Error> for CommandFailure {
+    fn from(error: Error) -> CommandFailure {
         match error {
             Error::Broken(_) | Error::Changed(_) | Error::Refused { .. } | Error::NotTls(_) => {
-                Failure::Failed(error.to_string())
+                CommandFailure::Failed(error.to_string())
             }
-            _ => Failure::Usage(error.to_string()),
+            _ => CommandFailure::Usage(error.to_string()),
         }
     }
 }

@@ -44,7 +44,7 @@ mod sweep;
 mod touch;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use failure::Failure;
+use failure::CommandFailure;
 use std::process::ExitCode;
 use unrack_paging::ProgramSeat;
 use unrack_swap::Undo;
@@ -168,7 +168,7 @@ pub fn main() -> ExitCode {
         Ok(begun) => begun,
         Err(failure) => return failure.tell(),
     };
-    let status = run_verb(verb, begun.undo, begun.seat.as_ref()).unwrap_or_else(Failure::tell);
+    let status = run_verb(verb, begun.undo, begun.seat.as_ref()).unwrap_or_else(CommandFailure::tell);
     // The seat is dropped last, because the program's parent then learns that the program has ended.
     drop(begun.seat);
     status
@@ -176,7 +176,7 @@ pub fn main() -> ExitCode {
 
 /// Preparations of a subcommand, made before its work.
 #[derive(Default)]
-struct Begun {
+struct PreparedVerb {
     /// Seat of the program that `run` becomes.
     seat: Option<ProgramSeat>,
     /// Shell that reverts the changes that `swap` makes to the machine.
@@ -184,34 +184,34 @@ struct Begun {
 }
 
 /// Removes the remains of killed processes, and starts the guard for subcommands that run programs.
-fn begin(verb: &Verb) -> Result<Begun, Failure> {
+fn begin(verb: &Verb) -> Result<PreparedVerb, CommandFailure> {
     // These subcommands are part of another process's run.
     if let Verb::Touch(_) | Verb::TouchSwap(_) = verb {
-        return Ok(Begun::default());
+        return Ok(PreparedVerb::default());
     }
     unrack_paging::sweep();
     match verb {
         Verb::Run(args) if args.pid.is_some() => {
             unrack_paging::stand_aside()?;
-            Ok(Begun::default())
+            Ok(PreparedVerb::default())
         }
-        Verb::Run(args) => Ok(Begun { seat: unrack_paging::take_seat(&args.command)?, undo: None }),
+        Verb::Run(args) => Ok(PreparedVerb { seat: unrack_paging::take_seat(&args.command)?, undo: None }),
         Verb::Compare(_) | Verb::Map(_) | Verb::Lines(_) | Verb::Runs => {
             unrack_paging::stand_guard()?;
-            Ok(Begun::default())
+            Ok(PreparedVerb::default())
         }
         Verb::Swap(_) => {
             // The shell that undoes changes is started before the guard, because the guard later ends all of its children except those that
             // existed before it.
             let undo = Undo::stand_by()?;
             unrack_paging::stand_guard()?;
-            Ok(Begun { seat: None, undo: Some(undo) })
+            Ok(PreparedVerb { seat: None, undo: Some(undo) })
         }
-        _ => Ok(Begun::default()),
+        _ => Ok(PreparedVerb::default()),
     }
 }
 
-fn run_verb(verb: Verb, undo: Option<Undo>, seat: Option<&ProgramSeat>) -> Result<ExitCode, Failure> {
+fn run_verb(verb: Verb, undo: Option<Undo>, seat: Option<&ProgramSeat>) -> Result<ExitCode, CommandFailure> {
     match verb {
         Verb::Compare(args) => compare::main(args),
         Verb::Map(args) => map::main(args),

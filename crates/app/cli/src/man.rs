@@ -1,6 +1,6 @@
 //! `unrack man`: manual pages, generated from the help texts.
 
-use crate::failure::{Failure, say};
+use crate::failure::{CommandFailure, say};
 use clap::Command;
 use clap_mangen::Man;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ pub(crate) struct Args {
 }
 
 /// Runs `unrack man`.
-pub(crate) fn main(args: Args, mut command: Command) -> Result<ExitCode, Failure> {
-    let failed = |why: std::io::Error| Failure::Failed(format!("{}: {why}", args.folder.display()));
+pub(crate) fn main(args: Args, mut command: Command) -> Result<ExitCode, CommandFailure> {
+    let failed = |why: std::io::Error| CommandFailure::Failed(format!("{}: {why}", args.folder.display()));
     std::fs::create_dir_all(&args.folder).map_err(failed)?;
     command.build();
     let written = write(&command, "unrack", &args.folder)?;
@@ -28,10 +28,10 @@ pub(crate) fn main(args: Args, mut command: Command) -> Result<ExitCode, Failure
 }
 
 /// Writes the page of a command, and the pages of its subcommands that the help shows. Returns the number of pages.
-fn write(command: &Command, name: &str, folder: &Path) -> Result<usize, Failure> {
+fn write(command: &Command, name: &str, folder: &Path) -> Result<usize, CommandFailure> {
     let mut page = Vec::new();
     let rendered = Man::new(command.clone()).title(name).render(&mut page);
-    rendered.map_err(|why| Failure::Failed(format!("{name}: {why}")))?;
+    rendered.map_err(|why| CommandFailure::Failed(format!("{name}: {why}")))?;
     atomic_write(folder.join(format!("{name}.1")), &page)?;
     let mut written = 1;
     for below in command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help")

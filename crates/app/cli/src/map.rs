@@ -1,7 +1,7 @@
 //! `unrack map`: one program's slowdown over latency, bandwidth and local share. [`unrack_compare`] does the work.
 
 use crate::budget;
-use crate::failure::{Failure, say};
+use crate::failure::{CommandFailure, say};
 use crate::stdout::{print_answer, print_json};
 use crate::steps::{StepBar, asking};
 use std::ffi::OsString;
@@ -70,7 +70,7 @@ pub(crate) struct Args {
 }
 
 /// Runs `unrack map`.
-pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     let question = MapQuestion {
         command: args.command,
         locals: args.local,

@@ -1,9 +1,9 @@
 //! `unrack report`: makes one page from the folders of one or several runs.
 
-use crate::failure::{Failure, say};
+use crate::failure::{CommandFailure, say};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use unrack_report::{Report, ReportError, write_svgs};
+use unrack_report::{ReportPage, ReportError, write_svgs};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -30,8 +30,8 @@ pub(crate) struct Args {
 }
 
 /// Runs `unrack report`.
-pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
-    let report = Report::read(&args.folders).map_err(|why| Failure::Usage(why.to_string()))?;
+pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
+    let report = ReportPage::read(&args.folders).map_err(|why| CommandFailure::Usage(why.to_string()))?;
     report.unlike().iter().for_each(|warning| say(warning));
     if let Some(page) = &args.output {
         report.write(page)?;
@@ -47,14 +47,14 @@ fn told(written: Vec<PathBuf>) {
     written.iter().for_each(|path| say(&format!("wrote {}", path.display())));
 }
 
-impl From<ReportError> for Failure {
-    fn from(error: ReportError) -> Failure {
+impl From<ReportError> for CommandFailure {
+    fn from(error: ReportError) -> CommandFailure {
         match error {
             ReportError::NoFolder
             | ReportError::NotARun { .. }
             | ReportError::NothingToCompare { .. }
-            | ReportError::NotComparable { .. } => Failure::Usage(error.to_string()),
-            _ => Failure::Failed(error.to_string()),
+            | ReportError::NotComparable { .. } => CommandFailure::Usage(error.to_string()),
+            _ => CommandFailure::Failed(error.to_string()),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `unrack scenario`: checks whether a scenario can be run, prints its complete text, or draws its network.
 
 use crate::completions;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::stdout::print;
 use clap_complete::engine::ArgValueCompleter;
 use std::path::{Path, PathBuf};
@@ -38,15 +38,15 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand)]
 enum Verb {
     /// Checks whether a scenario can be run, and estimates the memory of the run
-    Check(Given),
+    Check(ScenarioArgs),
     /// Prints a scenario with every value and its origin
-    Explain(Given),
+    Explain(ScenarioArgs),
     /// Prints a picture of the scenario's network as SVG
-    Draw(Given),
+    Draw(ScenarioArgs),
 }
 
 #[derive(clap::Args)]
-struct Given {
+struct ScenarioArgs {
     /// The scenario file, or - for standard input
     #[arg(value_name = "SCENARIO")]
     file: PathBuf,
@@ -72,7 +72,7 @@ impl Flags {
     /// Returns the verb that the flags name.
     fn verb(self) -> Option<Verb> {
         let Flags { check, explain, draw, set } = self;
-        let given = |file| Given { file, set: set.clone() };
+        let given = |file| ScenarioArgs { file, set: set.clone() };
         let explain = || explain.map(|file| Verb::Explain(given(file)));
         check
             .map(|file| Verb::Check(given(file)))
@@ -82,25 +82,25 @@ impl Flags {
 }
 
 /// Runs `unrack scenario`.
-pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     let Some(verb) = args.verb.or_else(|| args.flags.verb()) else {
-        return Err(Failure::Usage("give a verb: check, explain or draw".into()));
+        return Err(CommandFailure::Usage("give a verb: check, explain or draw".into()));
     };
     let text = match verb {
-        Verb::Check(Given { file, set }) => check(&file, &set)?,
-        Verb::Explain(Given { file, set }) => load(&file, &set)?.0.explain(),
-        Verb::Draw(Given { file, set }) => draw(&file, &set)?,
+        Verb::Check(ScenarioArgs { file, set }) => check(&file, &set)?,
+        Verb::Explain(ScenarioArgs { file, set }) => load(&file, &set)?.0.explain(),
+        Verb::Draw(ScenarioArgs { file, set }) => draw(&file, &set)?,
     };
     print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Loads a scenario file with settings, and builds its network and fabric. Fails if there is too little memory.
-pub(crate) fn load(file: &Path, set: &[String]) -> Result<(ValidScenario, Setup), Failure> {
+pub(crate) fn load(file: &Path, set: &[String]) -> Result<(ValidScenario, Setup), CommandFailure> {
     Ok(ScenarioOrigin::named(file)?.load(set)?)
 }
 
-fn check(file: &Path, set: &[String]) -> Result<String, Failure> {
+fn check(file: &Path, set: &[String]) -> Result<String, CommandFailure> {
     let (scenario, setup) = load(file, set)?;
     let (_, need) = work::checked(&scenario, &setup, MOST_TRANSFERS)?;
     let (nodes, fabric, kind) = (setup.network.nodes(), scenario.protocol, scenario.workload.kind());
@@ -121,18 +121,18 @@ fn words(need: &Need) -> String {
 /// Maximum number of parts that are listed.
 const MOST_PARTS: usize = 4;
 
-fn draw(file: &Path, set: &[String]) -> Result<String, Failure> {
+fn draw(file: &Path, set: &[String]) -> Result<String, CommandFailure> {
     let topology = load(file, set)?.1.network.topology;
     match topology.nodes() {
-        nodes if nodes > MOST_DRAWN => Err(Failure::Usage(format!(
+        nodes if nodes > MOST_DRAWN => Err(CommandFailure::Usage(format!(
             "a picture of {nodes} nodes is illegible: draw at most {MOST_DRAWN}, by --set network.topology..."
         ))),
         _ => Ok(topology.draw()),
     }
 }
 
-impl From<ScenarioError> for Failure {
-    fn from(error: ScenarioError) -> Failure {
+impl From<ScenarioError> for CommandFailure {
+    fn from(error: ScenarioError) -> CommandFailure {
         ScenarioRunError::from(error).into()
     }
 }

@@ -1,6 +1,6 @@
 //! `unrack schema`: prints the JSON Schema of scenario files, for editors.
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::stdout::print;
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ in a scenario names it. It says which keys there are, of which type; `unrack sce
 pub(crate) struct Args {}
 
 /// Runs `unrack schema`.
-pub(crate) fn main(Args {}: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(Args {}: Args) -> Result<ExitCode, CommandFailure> {
     let text = serde_json::to_string_pretty(&unrack_sim::schema()).expect("JSON values are printed");
     print(&format!("{text}\n"))?;
     Ok(ExitCode::SUCCESS)

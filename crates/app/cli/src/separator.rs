@@ -1,6 +1,6 @@
 //! Detects a missing separator, for example `unrack run ls` instead of `unrack run -- ls`.
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use std::ffi::{OsStr, OsString};
 
@@ -9,7 +9,7 @@ pub(crate) fn missing(
     error: &Error,
     arguments: &[OsString],
     is_valid: impl Fn(&[OsString]) -> bool,
-) -> Option<Failure> {
+) -> Option<CommandFailure> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
     if error.kind() != ErrorKind::UnknownArgument || word.starts_with('-') {
         return None;
@@ -19,7 +19,7 @@ pub(crate) fn missing(
     let mut tried = (2..arguments.len()).filter(at).map(with_separator);
     let meant = tried.find(|arguments| is_valid(arguments))?;
     let shown: Vec<String> = meant.iter().skip(1).map(|word| quoted(&word.to_string_lossy())).collect();
-    Some(Failure::Usage(format!(
+    Some(CommandFailure::Usage(format!(
         "`{word}` is no option; a program comes after `--`: did you mean `unrack {}`?",
         shown.join(" ")
     )))

@@ -1,13 +1,13 @@
 //! Standard output, to which only results are printed.
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use std::io::{ErrorKind, IsTerminal, Write};
 
 /// Colours of the words at the start of a line of an answer.
 const COLOURS: [(&str, &str); 3] = [("warning ", "33"), ("machine ", "33"), ("need ", "1")];
 
 /// Prints an answer. On a terminal, the words that start its remarks are coloured, unless `NO_COLOR` is set.
-pub(crate) fn print_answer(text: &str) -> Result<(), Failure> {
+pub(crate) fn print_answer(text: &str) -> Result<(), CommandFailure> {
     match std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
     {
         true => print(&coloured(text)),
@@ -16,8 +16,8 @@ pub(crate) fn print_answer(text: &str) -> Result<(), Failure> {
 }
 
 /// Prints an answer as JSON.
-pub(crate) fn print_json(answer: &impl serde::Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(answer).map_err(|why| Failure::Failed(why.to_string()))?;
+pub(crate) fn print_json(answer: &impl serde::Serialize) -> Result<(), CommandFailure> {
+    let text = serde_json::to_string_pretty(answer).map_err(|why| CommandFailure::Failed(why.to_string()))?;
     print(&(text + "\n"))
 }
 
@@ -33,11 +33,11 @@ fn coloured(text: &str) -> String {
 }
 
 /// Prints `text` verbatim. A closed pipe is not an error, because its reader needs no more output.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
+pub(crate) fn print(text: &str) -> Result<(), CommandFailure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(why) if why.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::Failed(format!("cannot write to stdout: {why}")))
+            Err(CommandFailure::Failed(format!("cannot write to stdout: {why}")))
         }
         _ => Ok(()),
     }

@@ -8,12 +8,12 @@ use std::fmt::Write;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use unrack_compare::{Asking, StepProgress, TimeLeft};
+use unrack_compare::{QuestionCaller, StepProgress, TimeLeft};
 
 /// Returns the caller of a question that shows this progress. The question is never canceled, because signals end the command.
-pub(crate) fn asking(progress: &dyn StepProgress) -> Asking<'_> {
+pub(crate) fn asking(progress: &dyn StepProgress) -> QuestionCaller<'_> {
     static NEVER: AtomicBool = AtomicBool::new(false);
-    Asking::here(progress, &NEVER)
+    QuestionCaller::here(progress, &NEVER)
 }
 
 /// Progress bar on a terminal; no output elsewhere. It is drawn when the first step starts.

@@ -52,7 +52,7 @@ impl TimeLeft {
 
 /// The caller of a question: its progress receiver, its cancel flag, and the place where the program is run.
 #[derive(Clone, Copy)]
-pub struct Asking<'a> {
+pub struct QuestionCaller<'a> {
     pub progress: &'a dyn StepProgress,
     /// Cancels the question when another thread sets it to true: the question then starts no further step and stops waiting for other work
     /// on the machine. The current run of the program is also ended, if a command makes that run.
@@ -71,10 +71,10 @@ pub enum RunsPlace<'a> {
     Command(&'a Path),
 }
 
-impl<'a> Asking<'a> {
+impl<'a> QuestionCaller<'a> {
     /// Returns a caller whose runs are made in this process.
-    pub fn here(progress: &'a dyn StepProgress, cancel: &'a AtomicBool) -> Asking<'a> {
-        Asking { progress, cancel, runs: RunsPlace::ThisProcess }
+    pub fn here(progress: &'a dyn StepProgress, cancel: &'a AtomicBool) -> QuestionCaller<'a> {
+        QuestionCaller { progress, cancel, runs: RunsPlace::ThisProcess }
     }
 
     /// Fails if the question was canceled.

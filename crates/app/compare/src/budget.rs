@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use unrack_units::Time;
 
 /// Time for runs of the program, and the time that is reserved for the steps after the runs.
-pub(crate) struct Budget {
+pub(crate) struct RunBudget {
     whole: Option<Duration>,
     until: Option<Instant>,
     reserved: Cell<Duration>,
@@ -17,12 +17,12 @@ const MARGIN: f64 = 1.25;
 /// Time reserved for the tables and the report.
 const CLOSING: Duration = Duration::from_millis(500);
 
-impl Budget {
+impl RunBudget {
     /// Starts a budget now. Without a time the budget is unlimited.
-    pub(crate) fn new(time: Option<Time>) -> Budget {
+    pub(crate) fn new(time: Option<Time>) -> RunBudget {
         let whole = time.map(|time| Duration::from_secs_f64(time.as_secs_f64()));
         let until = whole.and_then(|whole| Instant::now().checked_add(whole));
-        Budget { whole, until, reserved: Cell::new(CLOSING) }
+        RunBudget { whole, until, reserved: Cell::new(CLOSING) }
     }
 
     /// Reserves this time for the steps that come after the runs of the program. It reserves at most half of the remaining budget, so that
@@ -130,14 +130,14 @@ mod tests {
 
     #[test]
     fn without_a_bound_everything_may_begin() {
-        let budget = Budget::new(None);
+        let budget = RunBudget::new(None);
         budget.reserve(1e12);
         assert!(budget.allows(1e12) && budget.left_s().is_none() && budget.deadline().is_none());
     }
 
     #[test]
     fn what_is_kept_back_is_not_left() {
-        let budget = Budget::new(Some(Time::from_us(100_000_000)));
+        let budget = RunBudget::new(Some(Time::from_us(100_000_000)));
         assert!(budget.allows(70.0) && !budget.allows(90.0));
         budget.reserve(40.0);
         assert!(!budget.allows(70.0) && budget.allows(30.0));
@@ -145,6 +145,6 @@ mod tests {
         assert!(budget.allows(15.0), "runs keep some of it");
         budget.release();
         assert!(budget.allows(70.0));
-        assert!(!Budget::new(Some(Time::from_ns(1))).allows(0.0), "it is over");
+        assert!(!RunBudget::new(Some(Time::from_ns(1))).allows(0.0), "it is over");
     }
 }

@@ -22,9 +22,9 @@ struct Sum {
 
 /// Sums over all steps of a measurement, by kind.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Left([Sum; 4]);
+pub(crate) struct StepsLeft([Sum; 4]);
 
-impl Left {
+impl StepsLeft {
     /// Adds a step that is still to be done.
     pub(crate) fn expect(&mut self, kind: Kind, predicted_s: f64) {
         self.0[kind as usize].ahead += predicted_s;
@@ -124,7 +124,7 @@ mod tests {
     /// Returns the ratio of the estimated remaining time to the actual one, after each step that ends in the last two thirds.
     fn ratios(steps: &[Step]) -> Vec<f64> {
         let whole: f64 = steps.iter().map(|(.., took)| took).sum();
-        let (mut left, mut over) = (Left::default(), 0.0);
+        let (mut left, mut over) = (StepsLeft::default(), 0.0);
         for (kind, predicted, _) in steps {
             left.expect(*kind, *predicted);
         }
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn steps_that_do_not_come_take_no_time() {
-        let mut left = Left::default();
+        let mut left = StepsLeft::default();
         left.expect(Undelayed, 5.0);
         left.expect(Native, 1.0);
         left.drop(Undelayed, 5.0);

@@ -66,7 +66,7 @@ mod runs;
 mod steps;
 mod swap;
 
-pub use asking::{Asking, RunsPlace, StepProgress, TimeLeft};
+pub use asking::{QuestionCaller, RunsPlace, StepProgress, TimeLeft};
 pub use budget::parse_budget;
 pub use compare::question::{ComparisonQuestion, compared_fabric};
 pub use compare::rack::ComparedRack;
@@ -83,6 +83,6 @@ pub use run::borrow::{BorrowAnswer, BorrowQuestion};
 pub use run::question::RunQuestion;
 pub use runs::apart::{PARENT_VARIABLE, RUNS_VERB};
 pub use runs::serve::serve_runs;
-pub use swap::answer::{Predicted, SwapAnswer, Swapped};
+pub use swap::answer::{PredictedSwap, SwapAnswer, Swapped};
 pub use swap::cost::{FaultCost, SWAP_TOUCH_VERB, Touches};
 pub use swap::question::SwapQuestion;

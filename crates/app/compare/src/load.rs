@@ -1,8 +1,8 @@
 //! Other work on the machine: a check before the first run, a check during every run, and waiting until the other work has ended.
 
-use crate::budget::Budget;
+use crate::budget::RunBudget;
 use crate::error::Error;
-use crate::steps::Steps;
+use crate::steps::QuestionSteps;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 use unrack_paging::{MachineCounters, MachineLoad};
@@ -17,7 +17,7 @@ const FIRST: f64 = 0.25;
 
 /// Load of the machine, as far as answers depend on it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Load {
+pub(crate) struct HostLoad {
     pub cores: u32,
     pub other_work: OtherWork,
     /// Reason why a run under this load must not be used, if there is one.
@@ -26,19 +26,19 @@ pub(crate) struct Load {
     pub lost: f64,
 }
 
-impl From<MachineLoad> for Load {
-    fn from(load: MachineLoad) -> Load {
+impl From<MachineLoad> for HostLoad {
+    fn from(load: MachineLoad) -> HostLoad {
         let (other_work, disturbance) = (load.other_work(), load.disturbance());
-        Load { cores: load.cores, other_work, disturbance, lost: load.lost() }
+        HostLoad { cores: load.cores, other_work, disturbance, lost: load.lost() }
     }
 }
 
 /// Function that observes the machine on which the runs are made.
-pub(crate) type Look<'a> = &'a dyn Fn() -> Result<Load, Error>;
+pub(crate) type LoadReading<'a> = &'a dyn Fn() -> Result<HostLoad, Error>;
 
 /// Result of the check before the first run.
 pub(crate) struct FirstLook {
-    pub load: Load,
+    pub load: HostLoad,
     /// Time spent waiting for other work to end, in seconds.
     pub waited_s: f64,
 }
@@ -48,7 +48,7 @@ pub(crate) struct FirstLook {
 ///
 /// # Errors
 /// If the machine cannot be observed, or the question was canceled.
-pub(crate) fn check(look: Look, budget: &Budget, steps: &Steps) -> Result<FirstLook, Error> {
+pub(crate) fn check(look: LoadReading, budget: &RunBudget, steps: &QuestionSteps) -> Result<FirstLook, Error> {
     let load = look()?;
     let Some(why) = &load.disturbance else { return Ok(FirstLook { load, waited_s: 0.0 }) };
     let Some(until) = first_until(budget) else {
@@ -61,7 +61,7 @@ pub(crate) fn check(look: Look, budget: &Budget, steps: &Steps) -> Result<FirstL
     steps.say(&format!(
         "this machine is busy ({why}): waiting for other work to end, for up to {most_s:.0} s of the budget"
     ));
-    let Waited { is_quiet, waited_s } = wait(look, until, steps)?;
+    let QuietWait { is_quiet, waited_s } = wait(look, until, steps)?;
     if !is_quiet {
         steps.say("this machine is still busy: answers that depend on it are rough, and marked so");
     }
@@ -69,7 +69,7 @@ pub(crate) fn check(look: Look, budget: &Budget, steps: &Steps) -> Result<FirstL
 }
 
 /// Returns the load of the machine while this process is idle.
-pub(crate) fn look() -> Load {
+pub(crate) fn look() -> HostLoad {
     beside(|| std::thread::sleep(LOOK)).1.into()
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn beside_program<T>(program: Option<u32>, work: impl FnOnce() -> T) 
 }
 
 /// Result of a wait.
-pub(crate) struct Waited {
+pub(crate) struct QuietWait {
     /// True if other work has ended.
     pub is_quiet: bool,
     pub waited_s: f64,
@@ -97,10 +97,10 @@ pub(crate) struct Waited {
 ///
 /// # Errors
 /// If the machine cannot be observed, or the question was canceled.
-pub(crate) fn wait(look: Look, until: Instant, steps: &Steps) -> Result<Waited, Error> {
+pub(crate) fn wait(look: LoadReading, until: Instant, steps: &QuestionSteps) -> Result<QuietWait, Error> {
     steps.begin("waiting for other work to end")?;
     let began = Instant::now();
-    let waited = |is_quiet| Waited { is_quiet, waited_s: began.elapsed().as_secs_f64() };
+    let waited = |is_quiet| QuietWait { is_quiet, waited_s: began.elapsed().as_secs_f64() };
     let mut quiet = 0;
     while quiet < QUIET_LOOKS {
         steps.check()?;
@@ -113,12 +113,12 @@ pub(crate) fn wait(look: Look, until: Instant, steps: &Steps) -> Result<Waited, 
 }
 
 /// Returns the end of the longest wait before the first run; `None` without a budget.
-fn first_until(budget: &Budget) -> Option<Instant> {
+fn first_until(budget: &RunBudget) -> Option<Instant> {
     Instant::now().checked_add(Duration::from_secs_f64(budget.left_s()? * FIRST))
 }
 
 /// Returns the end of the longest wait that still leaves `needed_s` seconds for the steps after it; `None` without a budget.
-pub(crate) fn until_needed(budget: &Budget, needed_s: f64) -> Option<Instant> {
+pub(crate) fn until_needed(budget: &RunBudget, needed_s: f64) -> Option<Instant> {
     let spare_s = (budget.left_s()? - needed_s).max(0.0);
     Instant::now().checked_add(Duration::from_secs_f64(spare_s))
 }
@@ -126,15 +126,15 @@ pub(crate) fn until_needed(budget: &Budget, needed_s: f64) -> Option<Instant> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::asking::Asking;
+    use crate::asking::QuestionCaller;
     use std::sync::atomic::AtomicBool;
     use unrack_units::Time;
 
     #[test]
     fn a_wait_takes_a_part_of_the_budget_and_leaves_what_is_needed() {
-        let unbounded = Budget::new(None);
+        let unbounded = RunBudget::new(None);
         assert_eq!((first_until(&unbounded), until_needed(&unbounded, 1.0)), (None, None));
-        let budget = Budget::new(Some(Time::from_us(100_000_000)));
+        let budget = RunBudget::new(Some(Time::from_us(100_000_000)));
         let left =
             |until: Option<Instant>| until.unwrap().saturating_duration_since(Instant::now()).as_secs_f64();
         assert!((20.0..26.0).contains(&left(first_until(&budget))));
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_wait_without_time_ends_at_once_and_a_canceled_one_too() {
         let cancel = AtomicBool::new(false);
-        let steps = Steps::until(Asking::here(&(), &cancel), None);
+        let steps = QuestionSteps::until(QuestionCaller::here(&(), &cancel), None);
         assert!(!wait(&|| Ok(look()), Instant::now(), &steps).unwrap().is_quiet, "no time for a look");
         cancel.store(true, std::sync::atomic::Ordering::Relaxed);
         let hour = Instant::now() + Duration::from_secs(3600);

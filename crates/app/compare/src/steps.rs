@@ -1,20 +1,20 @@
 //! Steps of a question: the current step, and the predicted time of the remaining ones.
 
-use crate::asking::{Asking, TimeLeft};
+use crate::asking::{QuestionCaller, TimeLeft};
 use crate::error::Error;
-use crate::left::{Kind, Left};
+use crate::left::{Kind, StepsLeft};
 use std::cell::RefCell;
 use std::time::Instant;
 
 /// Reports the steps of a question to its caller.
-pub(crate) struct Steps<'a> {
-    asking: Asking<'a>,
-    known: RefCell<Known>,
+pub(crate) struct QuestionSteps<'a> {
+    asking: QuestionCaller<'a>,
+    known: RefCell<PlannedSteps>,
 }
 
 /// Remaining steps of a question.
-struct Known {
-    left: Left,
+struct PlannedSteps {
+    left: StepsLeft,
     /// End of the last step.
     since: Instant,
     /// False while some of the remaining steps are not known yet.
@@ -22,11 +22,11 @@ struct Known {
     until: Option<Instant>,
 }
 
-impl<'a> Steps<'a> {
+impl<'a> QuestionSteps<'a> {
     /// Starts without any known step. All steps end at `until` at the latest.
-    pub(crate) fn until(asking: Asking<'a>, until: Option<Instant>) -> Steps<'a> {
-        let known = Known { left: Left::default(), since: Instant::now(), is_whole: false, until };
-        Steps { asking, known: RefCell::new(known) }
+    pub(crate) fn until(asking: QuestionCaller<'a>, until: Option<Instant>) -> QuestionSteps<'a> {
+        let known = PlannedSteps { left: StepsLeft::default(), since: Instant::now(), is_whole: false, until };
+        QuestionSteps { asking, known: RefCell::new(known) }
     }
 
     /// Shows the step that starts now.
@@ -91,7 +91,7 @@ impl<'a> Steps<'a> {
     }
 
     fn show(&self) {
-        let Known { left, since, is_whole, until } = &*self.known.borrow();
+        let PlannedSteps { left, since, is_whole, until } = &*self.known.borrow();
         let left = TimeLeft { seconds: left.seconds(), since: *since, until: *until, is_whole: *is_whole };
         self.asking.progress.time_left(&left);
     }

@@ -7,7 +7,7 @@ use unrack_record::RecordError;
 
 /// Exception class of `unrack.errors`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Class {
+pub(crate) enum ErrorClass {
     Refused,
     Failed,
     NotWritten,
@@ -16,13 +16,13 @@ pub(crate) enum Class {
 
 /// Returns an exception of this class. If the text advises the option `--replace` of the command, the text is changed to advise the Python
 /// argument.
-pub(crate) fn raised(class: Class, text: &str) -> PyErr {
+pub(crate) fn raised(class: ErrorClass, text: &str) -> PyErr {
     let text = text.replace("give --replace", "give replace=True");
     let name = match class {
-        Class::Refused => "Refused",
-        Class::Failed => "Failed",
-        Class::NotWritten => "NotWritten",
-        Class::Lacking => "Lacking",
+        ErrorClass::Refused => "Refused",
+        ErrorClass::Failed => "Failed",
+        ErrorClass::NotWritten => "NotWritten",
+        ErrorClass::Lacking => "Lacking",
     };
     Python::attach(|py| {
         let made = py.import("unrack.errors").and_then(|errors| errors.getattr(name)?.call1((text,)));
@@ -34,10 +34,10 @@ pub(crate) fn raised(class: Class, text: &str) -> PyErr {
 pub(crate) fn of_run(error: &ScenarioRunError) -> PyErr {
     let text = error.to_string();
     match error {
-        ScenarioRunError::Refused(_) => raised(Class::Refused, &text),
-        ScenarioRunError::Failed(_) => raised(Class::Failed, &text),
+        ScenarioRunError::Refused(_) => raised(ErrorClass::Refused, &text),
+        ScenarioRunError::Failed(_) => raised(ErrorClass::Failed, &text),
         ScenarioRunError::NotWritten { number, .. } => not_written(&text, *number),
-        ScenarioRunError::Lacking(_) => raised(Class::Lacking, &text),
+        ScenarioRunError::Lacking(_) => raised(ErrorClass::Lacking, &text),
     }
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn of_run(error: &ScenarioRunError) -> PyErr {
 pub(crate) fn of_record(error: &RecordError) -> PyErr {
     match error {
         RecordError::Io { why, .. } => not_written(&error.to_string(), why.raw_os_error()),
-        _ => raised(Class::Failed, &error.to_string()),
+        _ => raised(ErrorClass::Failed, &error.to_string()),
     }
 }
 
@@ -53,13 +53,13 @@ pub(crate) fn of_record(error: &RecordError) -> PyErr {
 pub(crate) fn of_folder(error: &RecordError) -> PyErr {
     match error {
         RecordError::Io { .. } => of_record(error),
-        _ => raised(Class::Refused, &error.to_string()),
+        _ => raised(ErrorClass::Refused, &error.to_string()),
     }
 }
 
 /// Returns the exception for a file that cannot be written, with the number of the system's error.
 fn not_written(text: &str, number: Option<i32>) -> PyErr {
-    let error = raised(Class::NotWritten, text);
+    let error = raised(ErrorClass::NotWritten, text);
     // Like every `OSError`, the exception has the attribute `errno`.
     let _ = Python::attach(|py| error.value(py).setattr("errno", number));
     error
@@ -67,5 +67,5 @@ fn not_written(text: &str, number: Option<i32>) -> PyErr {
 
 /// Returns a value as JSON.
 pub(crate) fn json(value: &impl Serialize) -> PyResult<String> {
-    serde_json::to_string(value).map_err(|why| raised(Class::Failed, &why.to_string()))
+    serde_json::to_string(value).map_err(|why| raised(ErrorClass::Failed, &why.to_string()))
 }

@@ -1,13 +1,13 @@
 //! Points of a sweep, which are run here or one by one elsewhere, and stored in a folder.
 
-use crate::errors::{Class, of_record, of_run, raised};
+use crate::errors::{ErrorClass, of_record, of_run, raised};
 use crate::waiting::{Gauge, interruptible};
 use pyo3::prelude::*;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use unrack_build::build;
 use unrack_grid::runner::cores;
-use unrack_grid::sweep::{KEPT, Plan, Points, SweepPart};
+use unrack_grid::sweep::{KEPT, GridPlan, GridPoints, SweepPart};
 use unrack_grid::watch::STEPS;
 use unrack_grid::{GridWatch, ScenarioSource, axes, sweep_folder};
 use unrack_record::KeptPoints;
@@ -15,17 +15,17 @@ use unrack_sim::Summary;
 
 /// Points of a sweep.
 #[pyclass(frozen, module = "unrack._native")]
-pub(crate) struct Grid {
+pub(crate) struct SweepGrid {
     source: ScenarioSource,
     /// Path of the scenario file, or the name of its text.
     name: String,
     /// Axes as given by the caller.
     set: Vec<String>,
     seeds: Option<String>,
-    plan: Plan,
+    plan: GridPlan,
 }
 
-impl Grid {
+impl SweepGrid {
     /// Checks all points. `gauge` may cancel the check.
     pub(crate) fn check(
         source: &ScenarioSource,
@@ -33,13 +33,13 @@ impl Grid {
         set: &[String],
         seeds: Option<&str>,
         gauge: &Gauge,
-    ) -> PyResult<Grid> {
+    ) -> PyResult<SweepGrid> {
         let plan = points(source, set, seeds, gauge)?.plan();
-        Ok(Grid { source: source.clone(), name, set: set.to_vec(), seeds: seeds.map(Into::into), plan })
+        Ok(SweepGrid { source: source.clone(), name, set: set.to_vec(), seeds: seeds.map(Into::into), plan })
     }
 
     fn point(&self, index: usize) -> PyResult<&unrack_grid::sweep::PlannedPoint> {
-        let wrong = || raised(Class::Refused, &format!("there is no point {index} of {}", self.__len__()));
+        let wrong = || raised(ErrorClass::Refused, &format!("there is no point {index} of {}", self.__len__()));
         self.plan.points.get(index).ok_or_else(wrong)
     }
 }
@@ -49,13 +49,13 @@ fn points<'s>(
     set: &[String],
     seeds: Option<&str>,
     gauge: &Gauge,
-) -> PyResult<Points<'s>> {
-    let axes = axes::parsed(set, seeds).map_err(|why| raised(Class::Refused, &why))?;
-    Points::check(source, axes, || gauge.check()).map_err(|why| of_run(&why))
+) -> PyResult<GridPoints<'s>> {
+    let axes = axes::parsed(set, seeds).map_err(|why| raised(ErrorClass::Refused, &why))?;
+    GridPoints::check(source, axes, || gauge.check()).map_err(|why| of_run(&why))
 }
 
 #[pymethods]
-impl Grid {
+impl SweepGrid {
     fn __len__(&self) -> usize {
         self.plan.points.len()
     }
@@ -93,7 +93,7 @@ impl Grid {
     /// Stores the figures of a point in the folder, in the form in which [`Source::point`](crate::source::Source) returns them.
     fn keep(&self, folder: PathBuf, index: usize, figures: &str) -> PyResult<()> {
         let point = self.point(index)?;
-        let wrong = |why| raised(Class::Failed, &format!("these are no figures of a point: {why}"));
+        let wrong = |why| raised(ErrorClass::Failed, &format!("these are no figures of a point: {why}"));
         let summary: Summary = serde_json::from_str(figures).map_err(wrong)?;
         let kept = KeptPoints::open(folder, &build()).map_err(|why| of_record(&why))?;
         kept.write(&point.scenario_hash, &self.plan.asked, &summary).map_err(|why| of_record(&why))
@@ -112,16 +112,16 @@ impl Grid {
         interruptible(py, progress, |gauge| {
             let points = points(&self.source, &self.set, self.seeds.as_deref(), gauge)?;
             let threads = threads.unwrap_or_else(cores);
-            points.run(SweepPart::WHOLE, &kept, threads, &Steps(gauge)).map_err(|why| of_run(&why))
+            points.run(SweepPart::WHOLE, &kept, threads, &GridProgress(gauge)).map_err(|why| of_run(&why))
         })??;
         Ok(())
     }
 }
 
 /// Progress of a grid. Each point counts as [`STEPS`] steps.
-struct Steps<'a>(&'a Gauge);
+struct GridProgress<'a>(&'a Gauge);
 
-impl GridWatch for Steps<'_> {
+impl GridWatch for GridProgress<'_> {
     fn begin(&self, kept: usize, all: usize) {
         self.0.begin((all - kept) as u64 * STEPS);
     }

@@ -29,11 +29,11 @@ mod unrack_native {
     use super::PyResult;
 
     #[pymodule_export]
-    use super::grid::Grid;
+    use super::grid::SweepGrid;
     #[pymodule_export]
     use super::questions::{compare, map};
     #[pymodule_export]
-    use super::simulation::Simulation;
+    use super::simulation::SimulationResults;
     #[pymodule_export]
     use super::source::{Source, toml_from_json};
     #[pymodule_export]

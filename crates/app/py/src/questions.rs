@@ -4,7 +4,7 @@
 //! separate command has to make the run ([`RunsPlace::Command`]). Instrumented runs, and expressions that judge an answer, are available
 //! only in the command.
 
-use crate::errors::{Class, raised};
+use crate::errors::{ErrorClass, raised};
 use crate::waiting::{Gauge, interruptible};
 use pyo3::prelude::*;
 use serde::Serialize;
@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Instant;
 use unrack_compare::{
-    Asking, ComparedRack, ComparisonQuestion, Error, MapQuestion, RunsPlace, StepProgress, TimeLeft,
+    QuestionCaller, ComparedRack, ComparisonQuestion, Error, MapQuestion, RunsPlace, StepProgress, TimeLeft,
     compared_fabric, parse_budget,
 };
 use unrack_rack::Scope;
 
 /// Options by the name of their flag, without dashes. The values of a list are separate elements.
-type Given = BTreeMap<String, Vec<OsString>>;
+type GivenOptions = BTreeMap<String, Vec<OsString>>;
 /// Number of progress steps of the whole work.
 const WHOLE: f64 = 1000.0;
 
@@ -32,7 +32,7 @@ pub(crate) fn compare(
     py: Python<'_>,
     unrack: PathBuf,
     command: Vec<OsString>,
-    options: Given,
+    options: GivenOptions,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     let question = comparison(command, options).map_err(refused)?;
@@ -46,7 +46,7 @@ pub(crate) fn map(
     py: Python<'_>,
     unrack: PathBuf,
     command: Vec<OsString>,
-    options: Given,
+    options: GivenOptions,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     let question = mapped(command, options).map_err(refused)?;
@@ -58,7 +58,7 @@ pub(crate) fn map(
 }
 
 fn refused(why: String) -> PyErr {
-    raised(Class::Refused, &why)
+    raised(ErrorClass::Refused, &why)
 }
 
 fn text(answer: &impl Serialize) -> String {
@@ -70,30 +70,30 @@ fn answered<T: Send>(
     py: Python<'_>,
     unrack: &Path,
     progress: Option<&Bound<'_, PyAny>>,
-    ask: impl FnOnce(Asking) -> Result<T, Error> + Send,
+    ask: impl FnOnce(QuestionCaller) -> Result<T, Error> + Send,
 ) -> PyResult<T> {
     let found = interruptible(py, progress, |gauge| {
-        let shown = Shown { gauge, began: Instant::now(), left: Cell::new(None) };
-        ask(Asking { progress: &shown, cancel: gauge.stops(), runs: RunsPlace::Command(unrack) })
+        let shown = GaugeProgress { gauge, began: Instant::now(), left: Cell::new(None) };
+        ask(QuestionCaller { progress: &shown, cancel: gauge.stops(), runs: RunsPlace::Command(unrack) })
     })?;
     found.map_err(|error| match error {
-        Error::Usage(text) => raised(Class::Refused, &text),
+        Error::Usage(text) => raised(ErrorClass::Refused, &text),
         Error::Lacking(text) => {
-            raised(Class::Lacking, &format!("{text} (`unrack doctor` checks what every verb needs)"))
+            raised(ErrorClass::Lacking, &format!("{text} (`unrack doctor` checks what every verb needs)"))
         }
-        Error::Failed(text) => raised(Class::Failed, &text),
-        Error::Interrupted(_) | Error::Canceled => raised(Class::Failed, "interrupted"),
+        Error::Failed(text) => raised(ErrorClass::Failed, &text),
+        Error::Interrupted(_) | Error::Canceled => raised(ErrorClass::Failed, "interrupted"),
     })
 }
 
 /// Shows the progress of a question on a gauge: the elapsed part of its predicted time.
-struct Shown<'a> {
+struct GaugeProgress<'a> {
     gauge: &'a Gauge,
     began: Instant,
     left: Cell<Option<TimeLeft>>,
 }
 
-impl Shown<'_> {
+impl GaugeProgress<'_> {
     fn show(&self) {
         let now = Instant::now();
         let left_s = self.left.get().and_then(|left| left.seconds_from(now));
@@ -103,7 +103,7 @@ impl Shown<'_> {
     }
 }
 
-impl StepProgress for Shown<'_> {
+impl StepProgress for GaugeProgress<'_> {
     fn begin(&self, _: &str) {
         self.show();
     }
@@ -126,7 +126,7 @@ impl StepProgress for Shown<'_> {
     }
 }
 
-fn comparison(command: Vec<OsString>, mut options: Given) -> Result<ComparisonQuestion, String> {
+fn comparison(command: Vec<OsString>, mut options: GivenOptions) -> Result<ComparisonQuestion, String> {
     let given = &mut options;
     let usual = ComparisonQuestion::of(program(command)?);
     let fabrics = list(given, "fabric", compared_fabric)?;
@@ -149,7 +149,7 @@ fn comparison(command: Vec<OsString>, mut options: Given) -> Result<ComparisonQu
     nothing_else(given).map(|()| question)
 }
 
-fn mapped(command: Vec<OsString>, mut options: Given) -> Result<MapQuestion, String> {
+fn mapped(command: Vec<OsString>, mut options: GivenOptions) -> Result<MapQuestion, String> {
     let given = &mut options;
     let usual = MapQuestion::of(program(command)?);
     let question = MapQuestion {
@@ -169,13 +169,13 @@ fn program(command: Vec<OsString>) -> Result<Vec<OsString>, String> {
     if command.is_empty() { Err("give the program and its arguments".into()) } else { Ok(command) }
 }
 
-fn nothing_else(given: &Given) -> Result<(), String> {
+fn nothing_else(given: &GivenOptions) -> Result<(), String> {
     given.keys().next().map_or(Ok(()), |name| Err(format!("{name} is no option here")))
 }
 
 /// Removes an option and returns its parsed value. `None` if the option is not given.
 fn one<T>(
-    given: &mut Given,
+    given: &mut GivenOptions,
     name: &str,
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> Result<Option<T>, String> {
@@ -186,7 +186,7 @@ fn one<T>(
 
 /// Removes an option with several values, and returns them. The values are separate elements or separated by commas.
 fn list<T>(
-    given: &mut Given,
+    given: &mut GivenOptions,
     name: &str,
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> Result<Option<Vec<T>>, String> {
@@ -197,7 +197,7 @@ fn list<T>(
 }
 
 /// Removes an option that is a path, and returns it.
-fn path(given: &mut Given, name: &str) -> Option<PathBuf> {
+fn path(given: &mut GivenOptions, name: &str) -> Option<PathBuf> {
     given.remove(name)?.into_iter().next().map(PathBuf::from)
 }
 

@@ -1,17 +1,17 @@
 //! Results of one simulation.
 
-use crate::errors::{Class, json, of_folder, of_record, raised};
+use crate::errors::{ErrorClass, json, of_folder, of_record, raised};
 use crate::table::Table;
 use pyo3::prelude::*;
 use std::path::PathBuf;
-use unrack_grid::simulation::{Simulated, save};
+use unrack_grid::simulation::{FinishedSimulation, save};
 use unrack_grid::tables::{message_meta, message_rows};
-use unrack_record::{Purpose, RunFolder, ports, to_batches};
+use unrack_record::{RunPurpose, RunFolder, ports, to_batches};
 
 /// Results of one simulation.
 #[pyclass(frozen, module = "unrack._native")]
-pub(crate) struct Simulation {
-    pub simulated: Simulated,
+pub(crate) struct SimulationResults {
+    pub simulated: FinishedSimulation,
     /// Links over time, if the caller requested them.
     pub links: Option<(ports::Meta, Vec<ports::Row>)>,
     /// Name of the scenario, and its settings.
@@ -21,7 +21,7 @@ pub(crate) struct Simulation {
 }
 
 #[pymethods]
-impl Simulation {
+impl SimulationResults {
     /// Returns the figures of the run as JSON: the object that `unrack sim --json` prints.
     fn summary(&self) -> PyResult<String> {
         json(&self.simulated.figures)
@@ -49,11 +49,11 @@ impl Simulation {
     /// Writes the same run folder as `unrack sim --out`.
     #[pyo3(signature = (folder, replace = false))]
     fn save(&self, py: Python<'_>, folder: PathBuf, replace: bool) -> PyResult<()> {
-        let Simulated { scenario, .. } = &self.simulated;
+        let FinishedSimulation { scenario, .. } = &self.simulated;
         py.detach(|| {
             let set: String = self.set.iter().map(|set| format!(" --set {set}")).collect();
-            let hash = scenario.hash_with_files().map_err(|why| raised(Class::Refused, &why.to_string()))?;
-            let purpose = Purpose::new("sim", format!("{}{set}", self.name), hash);
+            let hash = scenario.hash_with_files().map_err(|why| raised(ErrorClass::Refused, &why.to_string()))?;
+            let purpose = RunPurpose::new("sim", format!("{}{set}", self.name), hash);
             let folder = RunFolder::create(&folder, &purpose, replace).map_err(|why| of_folder(&why))?;
             let links = |folder: &RunFolder| self.save_ports(folder);
             save(&self.simulated, &folder, &self.name, &self.set, self.transfers, links)
@@ -62,7 +62,7 @@ impl Simulation {
     }
 }
 
-impl Simulation {
+impl SimulationResults {
     fn save_ports(&self, folder: &RunFolder) -> Result<(), unrack_record::RecordError> {
         let Some((meta, rows)) = &self.links else { return Ok(()) };
         let mut table = ports::Writer::create(folder.path("ports.parquet"))?;

@@ -1,8 +1,8 @@
 //! A scenario from a file or a text, which can be checked, explained, drawn and simulated.
 
-use crate::errors::{Class, json, of_run, raised};
-use crate::grid::Grid;
-use crate::simulation::Simulation;
+use crate::errors::{ErrorClass, json, of_run, raised};
+use crate::grid::SweepGrid;
+use crate::simulation::SimulationResults;
 use crate::waiting::interruptible;
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use unrack_build::build;
 use unrack_grid::simulation::{self, SimulateOptions};
 use unrack_grid::work::MOST_TRANSFERS;
 use unrack_grid::{ScenarioOrigin, ScenarioRunError, ScenarioSource, sweep};
-use unrack_record::Started;
+use unrack_record::StartedCommand;
 use unrack_units::Time;
 
 /// A scenario from a file or a text, with settings that replace its values.
@@ -36,7 +36,7 @@ impl Source {
         let origin = match (path, text) {
             (Some(path), None) => ScenarioOrigin::File(path),
             (None, Some(text)) => ScenarioOrigin::Text { name: name.into(), text },
-            _ => return Err(raised(Class::Refused, "a scenario is a file or a text")),
+            _ => return Err(raised(ErrorClass::Refused, "a scenario is a file or a text")),
         };
         let transfers = transfers.unwrap_or(MOST_TRANSFERS);
         Ok(Source { source: ScenarioSource { origin, transfers }, set })
@@ -77,18 +77,18 @@ impl Source {
         threads: u32,
         every: Option<&str>,
         progress: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Simulation> {
-        let wrong = |why| raised(Class::Refused, &format!("links: {why}"));
+    ) -> PyResult<SimulationResults> {
+        let wrong = |why| raised(ErrorClass::Refused, &format!("links: {why}"));
         let links_every = every.map(str::parse::<Time>).transpose().map_err(wrong)?;
         let options = SimulateOptions { threads, links_every };
         let found = interruptible(py, progress, |gauge| {
-            let started = Started::now(build());
+            let started = StartedCommand::now(build());
             simulation::simulate(&self.source, &self.set, &options, started, |now| {
                 gauge.show(now.finished, now.total.unwrap_or(now.submitted));
             })
         })?;
         let (simulated, links) = found.map_err(|why| of_run(&why))?;
-        Ok(Simulation {
+        Ok(SimulationResults {
             simulated,
             links,
             name: self.name(),
@@ -99,10 +99,10 @@ impl Source {
 
     /// Returns the points of a grid. The axes are lists of values, `KEY=VALUE,VALUE,...`, and the seeds.
     #[pyo3(signature = (axes, seeds = None))]
-    fn grid(&self, py: Python<'_>, axes: Vec<String>, seeds: Option<String>) -> PyResult<Grid> {
+    fn grid(&self, py: Python<'_>, axes: Vec<String>, seeds: Option<String>) -> PyResult<SweepGrid> {
         let all = [&self.set[..], &axes].concat();
         interruptible(py, None, |gauge| {
-            Grid::check(&self.source, self.name(), &all, seeds.as_deref(), gauge)
+            SweepGrid::check(&self.source, self.name(), &all, seeds.as_deref(), gauge)
         })?
     }
 
@@ -137,7 +137,7 @@ impl Source {
 /// Returns the TOML text of a JSON object.
 #[pyfunction]
 pub(crate) fn toml_from_json(text: &str) -> PyResult<String> {
-    let wrong = |why: &dyn std::fmt::Display| raised(Class::Refused, &format!("no scenario: {why}"));
+    let wrong = |why: &dyn std::fmt::Display| raised(ErrorClass::Refused, &format!("no scenario: {why}"));
     let value: serde_json::Value = serde_json::from_str(text).map_err(|why| wrong(&why))?;
     toml::to_string(&value).map_err(|why| wrong(&why))
 }

@@ -1,6 +1,6 @@
 //! Long work: it runs on a separate thread without the interpreter lock, while the calling thread shows progress and checks for signals.
 
-use crate::errors::{Class, raised};
+use crate::errors::{ErrorClass, raised};
 use pyo3::prelude::*;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook};
@@ -123,8 +123,8 @@ pub(crate) fn interruptible<T: Send>(
             look(gauge)?;
             Ok(found)
         }
-        (Some(Err(panic)), None) => Err(raised(Class::Failed, &internal_error(panic.as_ref()))),
-        (None, None) => Err(raised(Class::Failed, "the work ended without a result")),
+        (Some(Err(panic)), None) => Err(raised(ErrorClass::Failed, &internal_error(panic.as_ref()))),
+        (None, None) => Err(raised(ErrorClass::Failed, "the work ended without a result")),
     }
 }
 

@@ -49,9 +49,9 @@ pub use figures::{ChartSeries, SeriesAxis, SeriesChart, explain_figure, heat_of_
 pub use lines_text::lines_text;
 pub use links::{LinkOverTime, LinksOverTime};
 pub use messages::{MessageSlowdowns, SizeSlowdown};
-pub use page::Report;
+pub use page::ReportPage;
 pub use run::{ComparedRun, LinesRun, RecordedRun, RunResult, SimulatedRun};
 pub use simulation::{
-    ExcludedMessages, KindOfMessage, QueueDepths, ReplayEffect, Simulation, UnfinishedMessages,
+    ExcludedMessages, KindOfMessage, QueueDepths, ReplayEffect, SimulationSummary, UnfinishedMessages,
 };
 pub use text::{comparison_text, map_text, simulation_text, sweep_text};

@@ -7,7 +7,7 @@ use unrack_record::{
     read_json, trace,
 };
 
-use crate::{Cdf, ExplainedMessage, FetchRate, LinksOverTime, MessageSlowdowns, ReportError, Simulation};
+use crate::{Cdf, ExplainedMessage, FetchRate, LinksOverTime, MessageSlowdowns, ReportError, SimulationSummary};
 
 /// A run, read from its folder.
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ pub struct LinesRun {
 /// A simulation with the tables in its folder.
 #[derive(Debug, Clone)]
 pub struct SimulatedRun {
-    pub summary: Simulation,
+    pub summary: SimulationSummary,
     pub messages: Option<MessageSlowdowns>,
     pub links: Option<LinksOverTime>,
     pub explained: Option<ExplainedMessage>,
@@ -122,7 +122,7 @@ fn read_compared(folder: &Path, comparison: Comparison) -> Result<ComparedRun, R
     Ok(ComparedRun { comparison, completions, fetch_rate })
 }
 
-fn read_simulated(folder: &Path, summary: Simulation) -> Result<SimulatedRun, ReportError> {
+fn read_simulated(folder: &Path, summary: SimulationSummary) -> Result<SimulatedRun, ReportError> {
     let table = folder.join("messages.parquet");
     let messages = match table.is_file() {
         true => MessageSlowdowns::from_rows(summary.excluded.counted(&messages::read(&table)?.1)),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use unrack_record::Manifest;
 
 /// Values of one run's complete scenario as text, by dotted key.
-pub(crate) type Settings = BTreeMap<String, String>;
+pub(crate) type ScenarioSettings = BTreeMap<String, String>;
 
 /// A setting that is not the same in all runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,14 +21,14 @@ pub(crate) struct Differing {
 const CHOICES: [&str; 2] = ["kind", "protocol"];
 
 /// Returns the settings of a run with this manifest. `None` if the manifest has no readable scenario.
-pub(crate) fn settings(manifest: Option<&Manifest>) -> Option<Settings> {
+pub(crate) fn settings(manifest: Option<&Manifest>) -> Option<ScenarioSettings> {
     let table: toml::Table = manifest?.scenario.as_ref()?.parse().ok()?;
-    let mut settings = Settings::new();
+    let mut settings = ScenarioSettings::new();
     flatten("", &toml::Value::Table(table), &mut settings);
     Some(settings)
 }
 
-fn flatten(path: &str, value: &toml::Value, settings: &mut Settings) {
+fn flatten(path: &str, value: &toml::Value, settings: &mut ScenarioSettings) {
     match value {
         toml::Value::Table(table) => {
             for (key, inner) in table {
@@ -42,7 +42,7 @@ fn flatten(path: &str, value: &toml::Value, settings: &mut Settings) {
 }
 
 /// Returns all settings in which these runs differ, by key.
-pub(crate) fn differing(runs: &[&Settings]) -> Vec<Differing> {
+pub(crate) fn differing(runs: &[&ScenarioSettings]) -> Vec<Differing> {
     let keys: BTreeSet<&String> = runs.iter().flat_map(|settings| settings.keys()).collect();
     let one = |key: &String| {
         let values: Vec<Option<String>> = runs.iter().map(|settings| settings.get(key).cloned()).collect();
@@ -73,14 +73,14 @@ pub(crate) fn things(differing: &[Differing]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn parsed(text: &str) -> Settings {
-        let mut settings = Settings::new();
+    fn parsed(text: &str) -> ScenarioSettings {
+        let mut settings = ScenarioSettings::new();
         flatten("", &toml::Value::Table(text.parse().unwrap()), &mut settings);
         settings
     }
 
     fn differ(texts: &[&str]) -> (Vec<Differing>, Vec<String>) {
-        let runs: Vec<Settings> = texts.iter().map(|text| parsed(text)).collect();
+        let runs: Vec<ScenarioSettings> = texts.iter().map(|text| parsed(text)).collect();
         let differing = differing(&runs.iter().collect::<Vec<_>>());
         let things = things(&differing);
         (differing, things)

@@ -8,7 +8,7 @@ use unrack_units::Warning;
 
 /// Summary of a simulation. Distributions are over the messages that count and have finished; if there are none, their numbers are NaN.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Simulation {
+pub struct SimulationSummary {
     pub fabric: String,
     pub nodes: u64,
     pub messages: u64,
@@ -49,11 +49,11 @@ pub struct JobResult {
     pub bytes: u64,
     /// Time from each request to its answer, for a job that sends requests.
     #[serde(default)]
-    pub request_ns: Option<Requests>,
+    pub request_ns: Option<RequestFigures>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Requests {
+pub struct RequestFigures {
     pub mean: f64,
     pub p99: f64,
 }

@@ -6,7 +6,7 @@ use unrack_record::{
 
 use crate::table::Table;
 use crate::words::{bytes, command_line, count, nanoseconds, number, rate, ratio, seconds, shortened};
-use crate::{Simulation, answer, needs};
+use crate::{SimulationSummary, answer, needs};
 
 /// Column at which remarks are wrapped. Tables are not wrapped at it.
 pub(crate) const WIDTH: usize = 100;
@@ -78,7 +78,7 @@ fn setting(c: &Comparison) -> String {
 }
 
 /// Returns the table of `unrack sim`: one row per run.
-pub fn simulation_text(runs: &[(String, Simulation)]) -> String {
+pub fn simulation_text(runs: &[(String, SimulationSummary)]) -> String {
     let mut table = Table::default()
         .header(&[
             "",

@@ -4,18 +4,18 @@ use crate::error::StudyError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use unrack_sim::observe::{Peaks, Watch};
+use unrack_sim::observe::{Peaks, Views};
 use unrack_sim::summary::Stats;
 use unrack_sim::{Excluded, Finished, Progress, Run, Setup, SetupError, Work};
 use unrack_units::{Bytes, Time};
 
 /// Additional results that a study requests. Each is added to the summary under its name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct ExtraResults {
     /// Requests the mean slowdown of this share of the messages: those that finish first.
     pub first_finished: Option<f64>,
     /// Requests completion, slowdown and rate for these classes of messages by size.
-    pub by_size: BTreeMap<String, Sizes>,
+    pub by_size: BTreeMap<String, SizeBounds>,
     /// Whether peaks are requested: the maximum of bytes at each port, of packets that a receiver held out of order, and of
     /// messages in flight.
     pub peaks: bool,
@@ -24,19 +24,19 @@ pub struct Asked {
 /// Range of message sizes of a class. Both bounds are exclusive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Sizes {
+pub struct SizeBounds {
     pub above: Option<Bytes>,
     pub below: Option<Bytes>,
 }
 
-impl Sizes {
+impl SizeBounds {
     fn hold(&self, bytes: u64) -> bool {
         self.above.is_none_or(|above| bytes > above.get())
             && self.below.is_none_or(|below| bytes < below.get())
     }
 }
 
-impl Asked {
+impl ExtraResults {
     /// Returns a text that is part of the key under which the results of a point are stored.
     pub fn to_text(&self) -> String {
         serde_json::to_string(self).expect("plain numbers and texts")
@@ -57,7 +57,7 @@ impl Asked {
             return Ok((setup.run(work, progress)?, BTreeMap::new()));
         }
         let peaks = Peaks::new(&setup.network.topology);
-        let mut watch = Watch { peaks: Some(peaks), ..Watch::default() };
+        let mut watch = Views { peaks: Some(peaks), ..Views::default() };
         let done = setup.watched(work, &mut watch, progress)?;
         let peaks = watch.peaks.expect("it was put there");
         let stats = |values: &mut dyn Iterator<Item = u64>| {
@@ -77,7 +77,7 @@ impl Asked {
             ("first_finished".to_string(), json!({ "share": share, "slowdown": slowdown }))
         });
         let sizes = (!self.by_size.is_empty()).then(|| {
-            let of = |(name, sizes): (&String, &Sizes)| (name.clone(), by_size(run, excluded, sizes));
+            let of = |(name, sizes): (&String, &SizeBounds)| (name.clone(), by_size(run, excluded, sizes));
             ("by_size".to_string(), self.by_size.iter().map(of).collect())
         });
         share.into_iter().chain(sizes).collect()
@@ -88,7 +88,7 @@ impl Asked {
     /// # Errors
     /// [`StudyError::File`] if the range of a class is empty.
     pub fn check(&self, study: &str, grid: &str) -> Result<(), StudyError> {
-        let none = |(name, sizes): (&String, &Sizes)| match (sizes.above, sizes.below) {
+        let none = |(name, sizes): (&String, &SizeBounds)| match (sizes.above, sizes.below) {
             (Some(above), Some(below)) if above.get().saturating_add(1) >= below.get() => Some(name.clone()),
             _ => None,
         };
@@ -123,7 +123,7 @@ fn first_finished(run: &Run, share: f64) -> Option<f64> {
 }
 
 /// Returns the results of a class, over its messages that finished and do not belong to the warm-up or cool-down.
-fn by_size(run: &Run, excluded: Excluded, sizes: &Sizes) -> Value {
+fn by_size(run: &Run, excluded: Excluded, sizes: &SizeBounds) -> Value {
     let all = run.messages.len();
     let last = all.saturating_sub(excluded.cool_down as usize);
     let rows = (excluded.warm_up as usize).min(last)..last;

@@ -1,6 +1,6 @@
 //! Charts of a study: one line for each fabric over an axis of the grid, with the points that the paper published.
 
-use crate::file::{Chart, Figure, Published, Relation, Study};
+use crate::file::{Chart, Figure, Published, PublishedRelation, Study};
 use crate::programs::pictures;
 use crate::run::{Measured, StudyResults};
 use std::collections::BTreeMap;
@@ -72,7 +72,7 @@ fn published<'a>(
             let row = rows.get(fabric).filter(|row| row.len() == names.len());
             row.into_iter().flat_map(|row| names.iter().zip(row.iter().map(|value| value / scale))).collect()
         }
-        Published::Number(value) if figure.relation == Relation::Equal => {
+        Published::Number(value) if figure.relation == PublishedRelation::Equal => {
             let at = select.labels.get(&chart.x).and_then(|at| names.iter().find(|name| *name == at));
             let is_point = at.is_some_and(|at| select.labels == labels(chart, fabric, at));
             at.filter(|_| is_point).map(|at| (at, value / scale)).into_iter().collect()

@@ -1,7 +1,7 @@
 //! Comparison of published figures with ours: a verdict, and a sentence that describes the difference.
 
 use crate::computed::Computed;
-use crate::file::{Figure, Kind, Published, Relation, Select, Study, StudyScale, Take};
+use crate::file::{Figure, Kind, Published, PublishedRelation, Select, Study, StudyScale, SampleChoice};
 use crate::grid::{StudyPoint, points};
 use crate::programs::withheld;
 use crate::run::{Measured, StudyResults};
@@ -230,14 +230,14 @@ fn selected(select: &Select, labels: &BTreeMap<String, String>, results: &StudyR
     found.map(of).collect()
 }
 
-fn taken(take: Take, values: &[f64]) -> Option<Vec<f64>> {
+fn taken(take: SampleChoice, values: &[f64]) -> Option<Vec<f64>> {
     let (least, most) = range(values)?;
     match take {
-        Take::Only => (values.len() == 1).then(|| values.to_vec()),
-        Take::Max => Some(vec![most]),
-        Take::Min => Some(vec![least]),
-        Take::Mean => Some(vec![values.iter().sum::<f64>() / values.len() as f64]),
-        Take::Range => Some(vec![least, most]),
+        SampleChoice::Only => (values.len() == 1).then(|| values.to_vec()),
+        SampleChoice::Max => Some(vec![most]),
+        SampleChoice::Min => Some(vec![least]),
+        SampleChoice::Mean => Some(vec![values.iter().sum::<f64>() / values.len() as f64]),
+        SampleChoice::Range => Some(vec![least, most]),
     }
 }
 
@@ -356,7 +356,7 @@ fn of_range(published: [f64; 2], ours: &[f64]) -> (Verdict, String) {
 fn of_number(figure: &Figure, published: f64, ours: &[f64]) -> (Verdict, String) {
     let (least, most) = range(ours).unwrap_or((f64::NAN, f64::NAN));
     match (figure.relation, figure.kind) {
-        (Relation::Equal, kind) => {
+        (PublishedRelation::Equal, kind) => {
             let digits = figure.digits.or((!matches!(kind, Kind::Shape | Kind::Context)).then_some(0));
             let same = |ours: &f64| digits.is_some_and(|to| rounded(*ours, to) == rounded(published, to));
             match ours.iter().all(same) {
@@ -367,12 +367,12 @@ fn of_number(figure: &Figure, published: f64, ours: &[f64]) -> (Verdict, String)
                 false => (Verdict::Missed, against(published, ours)),
             }
         }
-        (Relation::AtMost, _) if most <= published => (Verdict::Met, "Within the bound.".into()),
-        (Relation::AtLeast, _) if least >= published => (Verdict::Met, "Above the bound.".into()),
-        (Relation::AtMost, _) => {
+        (PublishedRelation::AtMost, _) if most <= published => (Verdict::Met, "Within the bound.".into()),
+        (PublishedRelation::AtLeast, _) if least >= published => (Verdict::Met, "Above the bound.".into()),
+        (PublishedRelation::AtMost, _) => {
             (Verdict::Missed, format!("{} above the bound.", percent(most / published - 1.0)))
         }
-        (Relation::AtLeast, _) => {
+        (PublishedRelation::AtLeast, _) => {
             (Verdict::Missed, format!("{} below the bound.", percent(1.0 - least / published)))
         }
     }
@@ -398,11 +398,11 @@ fn shown(values: &[f64], digits: Option<usize>) -> String {
     values.iter().map(one).collect::<Vec<_>>().join(" to ")
 }
 
-fn word(relation: Relation) -> &'static str {
+fn word(relation: PublishedRelation) -> &'static str {
     match relation {
-        Relation::Equal => "",
-        Relation::AtMost => "at most ",
-        Relation::AtLeast => "at least ",
+        PublishedRelation::Equal => "",
+        PublishedRelation::AtMost => "at most ",
+        PublishedRelation::AtLeast => "at least ",
     }
 }
 

@@ -1,6 +1,6 @@
 //! Parser of a study's file, and checks of the names in it.
 
-use crate::asked::Sizes;
+use crate::asked::SizeBounds;
 use crate::error::StudyError;
 use crate::programs::StudyProgram;
 use serde::Deserialize;
@@ -34,7 +34,7 @@ pub struct Study {
     #[serde(default)]
     pub fabrics: Vec<String>,
     #[serde(default, rename = "grid")]
-    pub grids: Vec<Grid>,
+    pub grids: Vec<StudyGrid>,
     #[serde(default, rename = "figure")]
     pub figures: Vec<Figure>,
     #[serde(default, rename = "chart")]
@@ -47,7 +47,7 @@ pub struct Study {
 /// Points of a study: every fabric at every combination of the values of the axes.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Grid {
+pub struct StudyGrid {
     pub name: String,
     /// Settings `KEY=VALUE` that override values of the study's scenario.
     #[serde(default)]
@@ -64,7 +64,7 @@ pub struct Grid {
     pub first_finished: BTreeMap<String, f64>,
     /// Classes of messages by size. Their figures have the path `by_size.NAME` in the summary.
     #[serde(default)]
-    pub by_size: BTreeMap<String, Sizes>,
+    pub by_size: BTreeMap<String, SizeBounds>,
     /// Whether queues and receivers are observed, which adds `peaks` to the summary. A run then takes about twice as long.
     #[serde(default)]
     pub peaks: bool,
@@ -146,7 +146,7 @@ pub struct Figure {
     #[serde(default)]
     pub published: Published,
     #[serde(default)]
-    pub relation: Relation,
+    pub relation: PublishedRelation,
     /// Published digits after the decimal point, or -1 for tens. Our value counts as the same if it rounds to the same number.
     /// The default is 0. A shape has no default, because it is not known how its published value was rounded.
     pub digits: Option<i32>,
@@ -187,7 +187,7 @@ pub enum Published {
 /// Relation that our value must have to a published number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Relation {
+pub enum PublishedRelation {
     #[default]
     Equal,
     AtMost,
@@ -204,7 +204,7 @@ pub struct Select {
     pub labels: BTreeMap<String, String>,
     /// Path of the value in the summary, such as `by_kind.read.slowdown.mean`.
     pub value: String,
-    pub take: Take,
+    pub take: SampleChoice,
     /// If not empty, each value is divided by the value of the point that has these labels in place of its own.
     pub over: BTreeMap<String, String>,
     /// For [`Published::Rows`]: the axis of the columns.
@@ -217,7 +217,7 @@ pub struct Select {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Take {
+pub enum SampleChoice {
     /// The value of the only selected point. If several points are selected, the figure counts as not measured.
     #[default]
     Only,
@@ -267,17 +267,17 @@ impl Study {
     }
 
     /// Returns the grid of this name.
-    pub fn grid(&self, name: &str) -> Option<&Grid> {
+    pub fn grid(&self, name: &str) -> Option<&StudyGrid> {
         self.grids.iter().find(|grid| grid.name == name)
     }
 
     /// Returns the fabrics of a grid.
-    pub fn fabrics_of<'a>(&'a self, grid: &'a Grid) -> &'a [String] {
+    pub fn fabrics_of<'a>(&'a self, grid: &'a StudyGrid) -> &'a [String] {
         grid.fabrics.as_ref().unwrap_or(&self.fabrics)
     }
 
     /// Checks that all grids, axes and values to which figures and charts refer exist.
-    fn check(&self) -> Result<(), Wrong> {
+    fn check(&self) -> Result<(), UnknownWord> {
         for grid in &self.grids {
             self.check_grid(grid)?;
         }
@@ -310,7 +310,7 @@ impl Study {
     }
 
     /// Checks that the fabrics and axes to which a grid refers exist.
-    fn check_grid(&self, grid: &Grid) -> Result<(), Wrong> {
+    fn check_grid(&self, grid: &StudyGrid) -> Result<(), UnknownWord> {
         let fabrics = grid.for_fabric.keys().chain(grid.first_finished.keys());
         for fabric in fabrics {
             self.check_label(&grid.name, grid, FABRIC, fabric)?;
@@ -322,14 +322,14 @@ impl Study {
         Ok(())
     }
 
-    fn grid_of(&self, what: &str, name: &str) -> Result<&Grid, Wrong> {
+    fn grid_of(&self, what: &str, name: &str) -> Result<&StudyGrid, UnknownWord> {
         let known: Vec<&str> = self.grids.iter().map(|grid| grid.name.as_str()).collect();
         let found = self.grid(name);
         found
-            .ok_or_else(|| Wrong::new(what, name, format!("there is no grid `{name}`{}", hint(name, &known))))
+            .ok_or_else(|| UnknownWord::new(what, name, format!("there is no grid `{name}`{}", hint(name, &known))))
     }
 
-    fn check_label(&self, what: &str, grid: &Grid, axis: &str, value: &str) -> Result<(), Wrong> {
+    fn check_label(&self, what: &str, grid: &StudyGrid, axis: &str, value: &str) -> Result<(), UnknownWord> {
         let known: Vec<&str> = match axis {
             FABRIC => self.fabrics_of(grid).iter().map(String::as_str).collect(),
             _ => axis_of(what, grid, axis)?.values.iter().map(AxisValue::name).collect(),
@@ -338,32 +338,32 @@ impl Study {
             return Ok(());
         }
         let (name, hint) = (&grid.name, hint(value, &known));
-        Err(Wrong::new(what, value, format!("the axis `{axis}` of `{name}` has no value `{value}`{hint}")))
+        Err(UnknownWord::new(what, value, format!("the axis `{axis}` of `{name}` has no value `{value}`{hint}")))
     }
 }
 
 /// Name of the axis that every grid has.
 const FABRIC: &str = "fabric";
 
-fn axis_of<'a>(what: &str, grid: &'a Grid, axis: &str) -> Result<&'a GridAxis, Wrong> {
+fn axis_of<'a>(what: &str, grid: &'a StudyGrid, axis: &str) -> Result<&'a GridAxis, UnknownWord> {
     let known: Vec<&str> = grid.axes.iter().map(|axis| axis.name.as_str()).chain([FABRIC]).collect();
     let found = grid.axes.iter().find(|known| known.name == axis);
     found.ok_or_else(|| {
-        Wrong::new(what, axis, format!("the grid `{}` has no axis `{axis}`{}", grid.name, hint(axis, &known)))
+        UnknownWord::new(what, axis, format!("the grid `{}` has no axis `{axis}`{}", grid.name, hint(axis, &known)))
     })
 }
 
 /// Error: a name in a study's file refers to a grid, an axis or a value that does not exist.
-struct Wrong {
+struct UnknownWord {
     /// Figure, chart or grid that contains the name.
     what: String,
     word: String,
     why: String,
 }
 
-impl Wrong {
-    fn new(what: &str, word: &str, why: String) -> Wrong {
-        Wrong { what: what.into(), word: word.into(), why }
+impl UnknownWord {
+    fn new(what: &str, word: &str, why: String) -> UnknownWord {
+        UnknownWord { what: what.into(), word: word.into(), why }
     }
 
     /// Returns the error message with a line number: the line where the word first occurs after the name of its figure,

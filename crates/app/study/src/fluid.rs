@@ -8,7 +8,7 @@ use unrack_protocol::r2c2::packet::{Broadcast, Event};
 use unrack_protocol::r2c2::rates::{Rates, Requirements};
 use unrack_protocol::r2c2::shared_rates::SharedRates;
 use unrack_protocol::r2c2::view::{FlowKey, RackView};
-use unrack_protocol::r2c2::weights::{Ways, Weights};
+use unrack_protocol::r2c2::weights::{FlowPaths, Weights};
 use unrack_rack::graph::{Graph, Sides};
 use unrack_units::{Rate, Time};
 
@@ -130,7 +130,7 @@ fn in_kbps(bytes: u32) -> u128 {
 }
 
 impl Active {
-    fn new(row: usize, flow: &FluidFlow, number: u16, alone_kbps: impl FnOnce(Ways) -> u32) -> Active {
+    fn new(row: usize, flow: &FluidFlow, number: u16, alone_kbps: impl FnOnce(FlowPaths) -> u32) -> Active {
         let told = Broadcast {
             event: Event::Start,
             src: flow.src as u16,
@@ -140,7 +140,7 @@ impl Active {
             routing: Routing::Spraying,
             tree: 0,
         };
-        let ways = Ways { routing: told.routing, src: flow.src, dst: flow.dst, flow: number.into() };
+        let ways = FlowPaths { routing: told.routing, src: flow.src, dst: flow.dst, flow: number.into() };
         let kbps = alone_kbps(ways).min((LINK.as_bps() / 1_000) as u32).max(1);
         Active { row, told, left: in_kbps(flow.bytes), kbps, assigned: None }
     }

@@ -1,8 +1,8 @@
 //! Conversion of the points of a study's grids to scenarios.
 
-use crate::asked::Asked;
+use crate::asked::ExtraResults;
 use crate::error::StudyError;
-use crate::file::{AxisValue, Grid, GridAxis, Study, StudyScale};
+use crate::file::{AxisValue, StudyGrid, GridAxis, Study, StudyScale};
 use std::collections::BTreeMap;
 use unrack_rack::{Overrides, Scenario, ValidScenario};
 use unrack_sim::scenario::check_margins;
@@ -17,7 +17,7 @@ pub struct StudyPoint {
     pub labels: BTreeMap<String, String>,
     /// Settings `KEY=VALUE` that override values of the study's scenario.
     pub set: Vec<String>,
-    pub asked: Asked,
+    pub asked: ExtraResults,
 }
 
 /// A point that is ready to run.
@@ -35,13 +35,13 @@ pub fn points(study: &Study, scale: StudyScale) -> Vec<StudyPoint> {
     study.grids.iter().flat_map(|grid| points_of(study, grid, scale)).collect()
 }
 
-fn points_of(study: &Study, grid: &Grid, scale: StudyScale) -> Vec<StudyPoint> {
+fn points_of(study: &Study, grid: &StudyGrid, scale: StudyScale) -> Vec<StudyPoint> {
     let own = |fabric: &String| grid.for_fabric.get(fabric).cloned().unwrap_or_default();
     let of_fabric = |fabric: &String| StudyPoint {
         grid: grid.name.clone(),
         labels: BTreeMap::from([("fabric".to_string(), fabric.clone())]),
         set: [grid.set.clone(), vec![format!("fabric.protocol={fabric}")], own(fabric)].concat(),
-        asked: Asked {
+        asked: ExtraResults {
             first_finished: grid.first_finished.get(fabric).copied(),
             by_size: grid.by_size.clone(),
             peaks: grid.peaks,
@@ -60,7 +60,7 @@ fn points_of(study: &Study, grid: &Grid, scale: StudyScale) -> Vec<StudyPoint> {
 
 /// Returns the values of an axis that a run of this scale has.
 pub fn values<'a>(
-    grid: &'a Grid,
+    grid: &'a StudyGrid,
     axis: &'a GridAxis,
     scale: StudyScale,
 ) -> impl Iterator<Item = &'a AxisValue> {

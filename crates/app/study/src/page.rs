@@ -10,7 +10,7 @@ use crate::run::StudyResults;
 use std::fmt::Write;
 
 /// A study with its results.
-pub struct Done<'a> {
+pub struct StudyOutcome<'a> {
     pub study: &'a Study,
     pub results: &'a StudyResults,
     pub figures: &'a [Compared],
@@ -23,7 +23,7 @@ pub const PICTURES: &str = "pictures/studies";
 
 /// Returns the page of results. The page has no date, so that the same results give the same page. It names `machine` only if all
 /// studies measure the machine.
-pub fn markdown(done: &[Done], machine: &str) -> String {
+pub fn markdown(done: &[StudyOutcome], machine: &str) -> String {
     let mut text = if done.iter().all(|done| done.study.measured) { measured(machine) } else { simulated() };
     let mut paper = "";
     for done in done {
@@ -69,7 +69,7 @@ fn measured(machine: &str) -> String {
     )
 }
 
-fn one(text: &mut String, Done { study, results, figures, costs }: &Done) {
+fn one(text: &mut String, StudyOutcome { study, results, figures, costs }: &StudyOutcome) {
     let _ = write!(
         text,
         "\n## {}\n\n{}. Source: {}.\n\n{}\n",

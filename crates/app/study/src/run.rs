@@ -8,7 +8,7 @@ use crate::programs::ProgramFound;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use unrack_grid::{GridWatch, Point, PointProgress};
+use unrack_grid::{GridWatch, RunPoint, PointProgress};
 use unrack_record::KeptPoints;
 use unrack_sim::run::Ending;
 use unrack_sim::scenario::excluded;
@@ -64,7 +64,7 @@ pub fn run(
     Ok(results.collect())
 }
 
-impl Point for ReadyPoint {
+impl RunPoint for ReadyPoint {
     type Found = serde_json::Value;
     type Error = StudyError;
 

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use unrack_grid::runner::cores;
 use unrack_record::{Build, KeptPoints};
 use unrack_study::charts::charts;
-use unrack_study::page::{Done, markdown};
+use unrack_study::page::{StudyOutcome, markdown};
 use unrack_study::run::run;
 use unrack_study::{Compared, Study, StudyResults, StudyScale, Verdict, all, computed, figure};
-use unrack_testing::Folder;
+use unrack_testing::TestFolder;
 
 fn study(name: &str) -> Study {
     all().unwrap().into_iter().find(|study| study.name == name).unwrap()
@@ -82,7 +82,7 @@ fn names_something(line: &str) -> bool {
 
 #[test]
 fn every_study_runs_and_keeps_what_must_be_kept() {
-    let desk = Folder::new("all");
+    let desk = TestFolder::new("all");
     // Those with programs need root, and another command.
     let studies: Vec<_> = all().unwrap().into_iter().filter(|study| study.programs.is_empty()).collect();
     let results = quick(&studies, &desk);
@@ -104,7 +104,7 @@ fn every_study_runs_and_keeps_what_must_be_kept() {
             );
         }
         assert_eq!(charts(study, results).len(), study.charts.len());
-        let page = markdown(&[Done { study, results, figures: &figures, costs: None }], "a machine");
+        let page = markdown(&[StudyOutcome { study, results, figures: &figures, costs: None }], "a machine");
         let all_finished = results.points.iter().all(|point| point.summary["unfinished"].is_null());
         let says = page.contains("did not finish") || page.contains("Cut off after");
         assert_eq!(says, !all_finished, "{page}");
@@ -115,9 +115,9 @@ fn every_study_runs_and_keeps_what_must_be_kept() {
 
 #[test]
 fn results_are_the_same_on_any_number_of_cores_and_when_resumed() {
-    let (one, two) = (Folder::new("one"), Folder::new("two"));
+    let (one, two) = (TestFolder::new("one"), TestFolder::new("two"));
     let studies = [study("ddc/table4")];
-    let on = |threads, desk: &Folder| {
+    let on = |threads, desk: &TestFolder| {
         run(&studies, StudyScale::Quick, &points_of(desk, "this"), NonZeroUsize::new(threads).unwrap(), &())
             .unwrap()
     };
@@ -136,7 +136,7 @@ fn results_are_the_same_on_any_number_of_cores_and_when_resumed() {
 
 #[test]
 fn a_point_of_another_build_or_a_broken_one_is_run_again() {
-    let desk = Folder::new("stale");
+    let desk = TestFolder::new("stale");
     let studies = [study("ddc/table4")];
     let first = quick(&studies, &desk);
     let files = || std::fs::read_dir(&desk).unwrap().map(|file| file.unwrap().path());
@@ -161,7 +161,7 @@ fn a_study_that_leads_nowhere_is_refused_with_its_name() {
     let said = |from: &str, to: &str| {
         assert!(good.contains(from), "{from}");
         let study = Study::parse("mine", &good.replacen(from, to, 1));
-        let desk = Folder::new("bad");
+        let desk = TestFolder::new("bad");
         let run = |study: Study| {
             run(&[study], StudyScale::Quick, &points_of(&desk, "this"), cores(), &()).map(|_| ())
         };

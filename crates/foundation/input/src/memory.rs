@@ -19,12 +19,12 @@ pub fn killed(root: &Path) -> Option<u64> {
 pub struct ControlGroup {
     mount: PathBuf,
     folder: PathBuf,
-    files: &'static Files,
+    files: &'static GroupFiles,
 }
 
 /// Names of the files of a control group, and of fields in them.
 #[derive(Debug)]
-struct Files {
+struct GroupFiles {
     limit: &'static str,
     used: &'static str,
     /// Field of `memory.stat` with the memory that the kernel reclaims first when memory is short.
@@ -37,7 +37,7 @@ struct Files {
     events: &'static str,
 }
 
-const UNIFIED: Files = Files {
+const UNIFIED: GroupFiles = GroupFiles {
     limit: "memory.max",
     used: "memory.current",
     cached: "inactive_file",
@@ -46,7 +46,7 @@ const UNIFIED: Files = Files {
     swap_has_memory: false,
     events: "memory.events",
 };
-const LEGACY: Files = Files {
+const LEGACY: GroupFiles = GroupFiles {
     limit: "memory.limit_in_bytes",
     used: "memory.usage_in_bytes",
     cached: "total_inactive_file",

@@ -19,7 +19,7 @@
 
 use crate::Error;
 use crate::fingerprint::{from_hex, to_hex};
-use crate::private::{self, Guard};
+use crate::private::{self, PrivateAccess};
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use std::path::Path;
@@ -54,7 +54,7 @@ impl SharedKey {
     /// # Errors
     /// If the file does not exist, other users may read it, or it does not contain a shared key.
     pub fn load(path: &Path) -> Result<SharedKey, Error> {
-        let text = private::read(path, Guard::Read)?;
+        let text = private::read(path, PrivateAccess::Read)?;
         let why = "is not a shared key: 64 hexadecimal digits, as `unrack keys shared` makes them";
         let malformed = || Error::Malformed { path: path.into(), why: why.into() };
         from_hex(text.trim()).map(SharedKey::from_bytes).ok_or_else(malformed)
@@ -83,7 +83,7 @@ pub fn new_life() -> u64 {
 
 /// State of the communication between this machine and one other machine, for both directions.
 #[derive(Debug)]
-pub struct Pair {
+pub struct PeerState {
     key: SharedKey,
     here: u32,
     there: u32,
@@ -93,10 +93,10 @@ pub struct Pair {
     sent: AtomicU64,
 }
 
-impl Pair {
+impl PeerState {
     /// Creates the state. `here` and `there` are the numbers of the two machines; `life` comes from [`new_life`].
-    pub fn new(key: SharedKey, here: u32, there: u32, life: u64) -> Arc<Pair> {
-        Arc::new(Pair { key, here, there, life, their_life: AtomicU64::new(0), sent: AtomicU64::new(0) })
+    pub fn new(key: SharedKey, here: u32, there: u32, life: u64) -> Arc<PeerState> {
+        Arc::new(PeerState { key, here, there, life, their_life: AtomicU64::new(0), sent: AtomicU64::new(0) })
     }
 
     /// Appends the seal to the content of a datagram.
@@ -112,16 +112,16 @@ impl Pair {
 
 /// Receiver of datagrams from one other machine.
 #[derive(Debug)]
-pub struct Opener {
-    pair: Arc<Pair>,
+pub struct DatagramOpener {
+    pair: Arc<PeerState>,
     /// Life of the sender to which the window belongs.
     life: u64,
-    window: Window,
+    window: AcceptedNumbers,
 }
 
 /// Result of checking a datagram.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Opened<'a> {
+pub enum OpenedDatagram<'a> {
     /// Accepted, with its content. A datagram with empty content only announces the sender's life.
     Taken(&'a [u8]),
     /// Created by a holder of the key, but for another life of this receiver. It is answered with an empty datagram.
@@ -130,41 +130,41 @@ pub enum Opened<'a> {
     Refused,
 }
 
-impl Opener {
+impl DatagramOpener {
     /// Creates a receiver that has received no datagram yet.
-    pub fn new(pair: Arc<Pair>) -> Opener {
-        Opener { pair, life: 0, window: Window::default() }
+    pub fn new(pair: Arc<PeerState>) -> DatagramOpener {
+        DatagramOpener { pair, life: 0, window: AcceptedNumbers::default() }
     }
 
     /// Checks the seal of a datagram, and returns the content if the datagram is accepted.
-    pub fn open<'a>(&mut self, datagram: &'a [u8]) -> Opened<'a> {
-        let Some((sealed, tag)) = datagram.split_last_chunk::<TAG>() else { return Opened::Refused };
-        let Some((content, fields)) = sealed.split_last_chunk::<24>() else { return Opened::Refused };
-        let Pair { key, here, there, .. } = &*self.pair;
+    pub fn open<'a>(&mut self, datagram: &'a [u8]) -> OpenedDatagram<'a> {
+        let Some((sealed, tag)) = datagram.split_last_chunk::<TAG>() else { return OpenedDatagram::Refused };
+        let Some((content, fields)) = sealed.split_last_chunk::<24>() else { return OpenedDatagram::Refused };
+        let PeerState { key, here, there, .. } = &*self.pair;
         if !bool::from(key.over((*there, *here), sealed).as_ref().ct_eq(tag)) {
-            return Opened::Refused;
+            return OpenedDatagram::Refused;
         }
         let field = |at: usize| u64::from_be_bytes(fields[at * 8..][..8].try_into().expect("eight bytes"));
         let (life, for_life, number) = (field(0), field(1), field(2));
         self.pair.their_life.fetch_max(life, Relaxed);
         if for_life != self.pair.life {
-            return Opened::ForAnotherLife;
+            return OpenedDatagram::ForAnotherLife;
         }
         if life > self.life {
-            (self.life, self.window) = (life, Window::default());
+            (self.life, self.window) = (life, AcceptedNumbers::default());
         }
-        if life < self.life || !self.window.take(number) { Opened::Refused } else { Opened::Taken(content) }
+        if life < self.life || !self.window.take(number) { OpenedDatagram::Refused } else { OpenedDatagram::Taken(content) }
     }
 }
 
 /// Set of accepted numbers. Numbers up to `highest` − [`WINDOW`] count as accepted; above, a number was accepted if its bit is set.
 #[derive(Debug, Default)]
-struct Window {
+struct AcceptedNumbers {
     highest: u64,
     bits: [u64; (WINDOW / 64) as usize],
 }
 
-impl Window {
+impl AcceptedNumbers {
     /// Accepts a number. Returns false if it was accepted before, or is too old to decide.
     fn take(&mut self, number: u64) -> bool {
         if number > self.highest {
@@ -197,15 +197,15 @@ mod tests {
     const KEY: [u8; 32] = [7; 32];
 
     /// Returns the sender and the receiver of each of two machines that have the given lives.
-    fn machines(lives: [u64; 2]) -> [(Arc<Pair>, Opener); 2] {
+    fn machines(lives: [u64; 2]) -> [(Arc<PeerState>, DatagramOpener); 2] {
         [0, 1].map(|here| {
             let key = SharedKey::from_bytes(KEY);
-            let pair = Pair::new(key, here, 1 - here, lives[here as usize]);
-            (pair.clone(), Opener::new(pair))
+            let pair = PeerState::new(key, here, 1 - here, lives[here as usize]);
+            (pair.clone(), DatagramOpener::new(pair))
         })
     }
 
-    fn sealed(pair: &Pair, content: &[u8]) -> Vec<u8> {
+    fn sealed(pair: &PeerState, content: &[u8]) -> Vec<u8> {
         let mut datagram = content.to_vec();
         pair.seal(&mut datagram);
         assert_eq!(datagram.len(), content.len() + SEAL);
@@ -213,11 +213,11 @@ mod tests {
     }
 
     /// Like [`machines`], after each machine has learned the life of the other.
-    fn acquainted(lives: [u64; 2]) -> [(Arc<Pair>, Opener); 2] {
+    fn acquainted(lives: [u64; 2]) -> [(Arc<PeerState>, DatagramOpener); 2] {
         let [mut a, mut b] = machines(lives);
-        assert_eq!(b.1.open(&sealed(&a.0, b"hello")), Opened::ForAnotherLife);
-        assert_eq!(a.1.open(&sealed(&b.0, b"")), Opened::Taken(b""));
-        assert_eq!(b.1.open(&sealed(&a.0, b"hello")), Opened::Taken(b"hello"));
+        assert_eq!(b.1.open(&sealed(&a.0, b"hello")), OpenedDatagram::ForAnotherLife);
+        assert_eq!(a.1.open(&sealed(&b.0, b"")), OpenedDatagram::Taken(b""));
+        assert_eq!(b.1.open(&sealed(&a.0, b"hello")), OpenedDatagram::Taken(b"hello"));
         [a, b]
     }
 
@@ -225,14 +225,14 @@ mod tests {
     fn a_datagram_is_taken_once_and_by_the_one_it_was_made_for() {
         let [mut a, mut b] = acquainted([10, 20]);
         let first = sealed(&a.0, b"first");
-        assert_eq!(b.1.open(&first), Opened::Taken(b"first"));
-        assert_eq!(b.1.open(&first), Opened::Refused, "again");
-        assert_eq!(a.1.open(&first), Opened::Refused, "back to its sender");
+        assert_eq!(b.1.open(&first), OpenedDatagram::Taken(b"first"));
+        assert_eq!(b.1.open(&first), OpenedDatagram::Refused, "again");
+        assert_eq!(a.1.open(&first), OpenedDatagram::Refused, "back to its sender");
         let third = SharedKey::from_bytes(KEY);
-        let mut third = Opener::new(Pair::new(third, 2, 0, 20));
-        assert_eq!(third.open(&sealed(&a.0, b"x")), Opened::Refused, "to a third machine");
-        let stranger = Pair::new(SharedKey::from_bytes([8; 32]), 0, 1, 10);
-        assert_eq!(b.1.open(&sealed(&stranger, b"x")), Opened::Refused, "by another key");
+        let mut third = DatagramOpener::new(PeerState::new(third, 2, 0, 20));
+        assert_eq!(third.open(&sealed(&a.0, b"x")), OpenedDatagram::Refused, "to a third machine");
+        let stranger = PeerState::new(SharedKey::from_bytes([8; 32]), 0, 1, 10);
+        assert_eq!(b.1.open(&sealed(&stranger, b"x")), OpenedDatagram::Refused, "by another key");
     }
 
     #[test]
@@ -241,14 +241,14 @@ mod tests {
         let recorded: Vec<_> = (0..5).map(|_| sealed(&a.0, b"old")).collect();
         // The receiver starts a new life, in which it knows no life of the sender.
         let [_, mut later] = machines([10, 30]);
-        assert!(recorded.iter().all(|old| later.1.open(old) == Opened::ForAnotherLife));
+        assert!(recorded.iter().all(|old| later.1.open(old) == OpenedDatagram::ForAnotherLife));
         // The sender starts a new life. Datagrams of its earlier life are rejected as soon as one of the new life has arrived.
         let [mut again, _] = machines([11, 20]);
         let mut b = b;
-        assert_eq!(b.1.open(&sealed(&again.0, b"")), Opened::ForAnotherLife);
-        assert_eq!(again.1.open(&sealed(&b.0, b"")), Opened::Taken(b""));
-        assert_eq!(b.1.open(&sealed(&again.0, b"new")), Opened::Taken(b"new"));
-        assert!(recorded.iter().all(|old| b.1.open(old) == Opened::Refused));
+        assert_eq!(b.1.open(&sealed(&again.0, b"")), OpenedDatagram::ForAnotherLife);
+        assert_eq!(again.1.open(&sealed(&b.0, b"")), OpenedDatagram::Taken(b""));
+        assert_eq!(b.1.open(&sealed(&again.0, b"new")), OpenedDatagram::Taken(b"new"));
+        assert!(recorded.iter().all(|old| b.1.open(old) == OpenedDatagram::Refused));
     }
 
     proptest! {
@@ -257,15 +257,15 @@ mod tests {
             let [a, mut b] = acquainted([10, 20]);
             let mut datagram = sealed(&a.0, &content);
             let length = datagram.len();
-            prop_assert_eq!(b.1.open(&datagram[..at.index(length)]), Opened::Refused);
+            prop_assert_eq!(b.1.open(&datagram[..at.index(length)]), OpenedDatagram::Refused);
             datagram[at.index(length)] ^= 1u8 << bit;
-            prop_assert_eq!(b.1.open(&datagram), Opened::Refused);
+            prop_assert_eq!(b.1.open(&datagram), OpenedDatagram::Refused);
         }
 
         /// Compares the window with the set of all accepted numbers.
         #[test]
         fn the_window_takes_each_number_once(numbers in prop::collection::vec(0u64..4000, 1..400)) {
-            let (mut window, mut taken, mut highest) = (Window::default(), BTreeSet::new(), 0);
+            let (mut window, mut taken, mut highest) = (AcceptedNumbers::default(), BTreeSet::new(), 0);
             for number in numbers {
                 let may = number > 0 && number + WINDOW > highest && taken.insert(number);
                 prop_assert_eq!(window.take(number), may, "{}", number);

@@ -4,7 +4,7 @@
 //! connection, so that a removed key is rejected from then on.
 
 use crate::fingerprint::Fingerprint;
-use crate::private::{self, Guard};
+use crate::private::{self, PrivateAccess};
 use crate::{Error, tls};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -84,12 +84,12 @@ impl Keys {
             }
             other => other,
         };
-        let text = private::read(&path, Guard::Read).map_err(absent)?;
+        let text = private::read(&path, PrivateAccess::Read).map_err(absent)?;
         private::check_folder(folder)?;
         let malformed = |why: String| Error::Malformed { path: path.clone(), why };
         let key = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes())
             .map_err(|_| malformed("is not a private key in PEM".into()))?;
-        let parts = tls::Parts::new(key, folder).map_err(|why| malformed(why.to_string()))?;
+        let parts = tls::TlsConfigs::new(key, folder).map_err(|why| malformed(why.to_string()))?;
         Ok(Keys { own: parts.own, folder: folder.into(), server: parts.server, client: parts.client })
     }
 
@@ -110,7 +110,7 @@ impl Keys {
 /// If the list cannot be read, other users may write to it, or a line is malformed (the error gives the line's number).
 pub fn trusted(folder: &Path) -> Result<Vec<Trusted>, Error> {
     let path = folder.join(TRUSTED);
-    let text = match private::read(&path, Guard::Write) {
+    let text = match private::read(&path, PrivateAccess::Write) {
         Err(Error::File { why, .. }) if why.kind() == ErrorKind::NotFound => String::new(),
         other => other?,
     };

@@ -12,7 +12,7 @@ const MOST_BYTES: u64 = 1 << 20;
 
 /// Access that other users must not have.
 #[derive(Clone, Copy)]
-pub(crate) enum Guard {
+pub(crate) enum PrivateAccess {
     /// Neither reading nor writing; for secrets.
     Read,
     /// No writing; for lists that are trusted.
@@ -20,7 +20,7 @@ pub(crate) enum Guard {
 }
 
 /// Reads a regular file. The file must belong to this user or root, and other users must not have the access that `guard` names.
-pub(crate) fn read(path: &Path, guard: Guard) -> Result<String, Error> {
+pub(crate) fn read(path: &Path, guard: PrivateAccess) -> Result<String, Error> {
     // NONBLOCK, because opening a FIFO or a device must not block.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = File::from(
@@ -32,8 +32,8 @@ pub(crate) fn read(path: &Path, guard: Guard) -> Result<String, Error> {
     }
     check_owner(path, found.uid())?;
     let (others, what, mode) = match guard {
-        Guard::Read => (0o077, "read", "600"),
-        Guard::Write => (0o022, "written", "go-w"),
+        PrivateAccess::Read => (0o077, "read", "600"),
+        PrivateAccess::Write => (0o022, "written", "go-w"),
     };
     if found.mode() & others != 0 {
         return Err(Error::NotPrivate { path: path.into(), what, mode });

@@ -71,16 +71,16 @@ impl Peer {
 
 /// Shares of all peers that have an account.
 #[derive(Debug)]
-pub struct Shares {
+pub struct PeerShares {
     all: Arc<Budget>,
     each: u64,
     peers: Mutex<BTreeMap<Peer, Weak<Budget>>>,
 }
 
-impl Shares {
+impl PeerShares {
     /// Divides the amount `all` into shares. Each peer may hold at most `each`.
-    pub fn new(all: u64, each: u64) -> Arc<Shares> {
-        Arc::new(Shares { all: Budget::new(all), each, peers: Mutex::default() })
+    pub fn new(all: u64, each: u64) -> Arc<PeerShares> {
+        Arc::new(PeerShares { all: Budget::new(all), each, peers: Mutex::default() })
     }
 
     /// Returns the budget of all peers together.
@@ -94,7 +94,7 @@ impl Shares {
     }
 
     /// Returns the account of a peer, which is the same for all connections of the peer.
-    pub fn account(&self, peer: Peer) -> Account {
+    pub fn account(&self, peer: Peer) -> ShareAccount {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         peers.retain(|_, share| share.strong_count() > 0);
         let known = peers.get(&peer).and_then(Weak::upgrade);
@@ -103,7 +103,7 @@ impl Shares {
             peers.insert(peer, Arc::downgrade(&share));
             share
         });
-        Account { all: self.all.clone(), own }
+        ShareAccount { all: self.all.clone(), own }
     }
 }
 
@@ -118,12 +118,12 @@ pub enum NoRoom {
 
 /// Account of one peer. An amount is taken both from the peer's share and from the budget of all peers.
 #[derive(Debug, Clone)]
-pub struct Account {
+pub struct ShareAccount {
     all: Arc<Budget>,
     own: Arc<Budget>,
 }
 
-impl Account {
+impl ShareAccount {
     /// Returns the amount that this peer could take now.
     pub fn free(&self) -> u64 {
         self.all.free().min(self.own.free())
@@ -135,7 +135,7 @@ impl Account {
     }
 
     /// Returns whether two accounts belong to the same peer.
-    pub fn is_same_peer(&self, other: &Account) -> bool {
+    pub fn is_same_peer(&self, other: &ShareAccount) -> bool {
         Arc::ptr_eq(&self.own, &other.own)
     }
 
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_peer_has_its_share_however_much_it_opens() {
-        let shares = Shares::new(50, 30);
+        let shares = PeerShares::new(50, 30);
         let [a, b] = ["10.0.0.1", "10.0.0.2"].map(|text| Peer::from_address(text.parse().unwrap()));
         let (first, second, other) = (shares.account(a), shares.account(a), shares.account(b));
         assert!(first.is_same_peer(&second) && !first.is_same_peer(&other));

@@ -18,15 +18,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Configurations of a key for the server role and for the client role.
-pub(crate) struct Parts {
+pub(crate) struct TlsConfigs {
     pub own: Fingerprint,
     pub server: Arc<ServerConfig>,
     pub client: Arc<ClientConfig>,
 }
 
-impl Parts {
+impl TlsConfigs {
     /// Makes both configurations for a key. They trust the keys in the list of `folder`.
-    pub(crate) fn new(key: PrivatePkcs8KeyDer<'static>, folder: &Path) -> Result<Parts, Error> {
+    pub(crate) fn new(key: PrivatePkcs8KeyDer<'static>, folder: &Path) -> Result<TlsConfigs, Error> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let key = provider.key_provider.load_private_key(key.into())?;
         let public = key.public_key().ok_or(Error::General("a key without a public part".into()))?.to_vec();
@@ -47,7 +47,7 @@ impl Parts {
             .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(certified)));
         client.resumption = Resumption::disabled();
         client.enable_sni = false;
-        Ok(Parts { own, server: Arc::new(server), client: Arc::new(client) })
+        Ok(TlsConfigs { own, server: Arc::new(server), client: Arc::new(client) })
     }
 }
 

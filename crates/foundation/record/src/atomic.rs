@@ -158,7 +158,7 @@ fn sweep(folder: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unrack_testing::Folder;
+    use unrack_testing::TestFolder;
 
     fn names(folder: &Path) -> Vec<String> {
         let entries = std::fs::read_dir(folder).unwrap();
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn content_is_replaced_whole_and_nothing_is_left_beside_it() {
-        let folder = Folder::new("atomic-replace");
+        let folder = TestFolder::new("atomic-replace");
         let path = folder.join("a.json");
         atomic_write(&path, b"a long first version").unwrap();
         atomic_write(&path, b"second").unwrap();
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_dropped_file_leaves_the_old_content() {
-        let folder = Folder::new("atomic-drop");
+        let folder = TestFolder::new("atomic-drop");
         let path = folder.join("a.json");
         atomic_write(&path, b"old").unwrap();
         let mut file = AtomicFile::create(&path).unwrap();
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn two_writers_of_one_file_do_not_meet() {
-        let folder = Folder::new("atomic-two");
+        let folder = TestFolder::new("atomic-two");
         let path = folder.join("a.json");
         let (mut a, mut b) = (AtomicFile::create(&path).unwrap(), AtomicFile::create(&path).unwrap());
         a.write_all(b"aaaa").unwrap();
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_link_stays_and_so_does_a_pipe() {
-        let folder = Folder::new("atomic-special");
+        let folder = TestFolder::new("atomic-special");
         let [file, link, pipe] = ["a.json", "link", "pipe"].map(|name| folder.join(name));
         atomic_write(&file, b"old").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn only_what_a_dead_writer_left_is_swept() {
-        let folder = Folder::new("atomic-sweep");
+        let folder = TestFolder::new("atomic-sweep");
         let alive = AtomicFile::create(folder.join("a.json")).unwrap();
         let dead = aside_of(&folder.join("a.json"));
         // A file of the user, and files whose names resemble those of unfinished files only at the end.
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn the_first_file_of_a_process_in_a_folder_sweeps_it() {
-        let folder = Folder::new("atomic-sweep-once");
+        let folder = TestFolder::new("atomic-sweep-once");
         let dead = aside_of(&folder.join("a.json"));
         std::fs::write(&dead, "half").unwrap();
         atomic_write(folder.join("b.json"), b"").unwrap();
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn a_private_file_replaces_one_that_all_could_read() {
         use std::os::unix::fs::PermissionsExt;
-        let folder = Folder::new("atomic-private");
+        let folder = TestFolder::new("atomic-private");
         let path = folder.join("a.json");
         std::fs::write(&path, "old").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn the_error_names_the_file_asked_for() {
-        let folder = Folder::new("atomic-error");
+        let folder = TestFolder::new("atomic-error");
         let path = folder.join("absent/a.json");
         let message = atomic_write(&path, b"").unwrap_err().to_string();
         assert!(message.starts_with(&format!("cannot create {}: ", path.display())), "{message}");

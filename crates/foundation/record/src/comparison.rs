@@ -19,7 +19,7 @@ pub struct Comparison {
     pub native: Option<Runs>,
     pub injection: Injection,
     /// The captured run; `None` if there was no time for one.
-    pub capture: Option<Capture>,
+    pub capture: Option<CapturedRun>,
     pub fabrics: Vec<FabricResult>,
     pub requirements: Vec<Requirement>,
     /// Other work on the machine, and the runs that were repeated because of it.
@@ -84,7 +84,7 @@ pub struct Fit {
 
 /// Counts and times of the captured run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Capture {
+pub struct CapturedRun {
     pub fetches: u64,
     pub write_backs: u64,
     pub threads: u64,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::Purpose;
+use crate::RunPurpose;
 use unrack_input::{InputError, WIDTH, clipped_to};
 
 /// Reason why a record could not be written or read. Every message names the file.
@@ -23,7 +23,7 @@ pub enum RecordError {
         "{} holds {}: name another folder, or give --replace to replace it",
         .path.display(), run_in_words(.earlier)
     )]
-    AnotherRun { path: PathBuf, earlier: Option<Purpose> },
+    AnotherRun { path: PathBuf, earlier: Option<RunPurpose> },
     #[error("{} holds no run: unrack writes one with --out", .path.display())]
     NoRun { path: PathBuf },
     #[error("{} is not a readable Parquet file (damaged or cut short?): {why}", .path.display())]
@@ -45,9 +45,9 @@ pub enum RecordError {
     BadMetadata { path: PathBuf, table: &'static str, why: String },
 }
 
-fn run_in_words(run: &Option<Purpose>) -> String {
+fn run_in_words(run: &Option<RunPurpose>) -> String {
     match run {
-        Some(Purpose { verb, object, .. }) => format!("a run of `unrack {verb}` of {object}"),
+        Some(RunPurpose { verb, object, .. }) => format!("a run of `unrack {verb}` of {object}"),
         None => "a run of an earlier version of unrack".into(),
     }
 }

@@ -31,7 +31,7 @@ struct Key {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Kept<T> {
+struct KeptPoint<T> {
     key: Key,
     result: T,
 }
@@ -50,7 +50,7 @@ impl KeptPoints {
     /// Returns the result of a point, if this build has simulated it. A file that cannot be read counts as absent.
     pub fn read<T: DeserializeOwned>(&self, scenario: &str, asked: &str) -> Option<T> {
         let key = self.key(scenario, asked);
-        let kept: Kept<T> = read_json(self.path(&key)).ok()?;
+        let kept: KeptPoint<T> = read_json(self.path(&key)).ok()?;
         (kept.key == key).then_some(kept.result)
     }
 
@@ -60,7 +60,7 @@ impl KeptPoints {
     /// If the file cannot be written.
     pub fn write(&self, scenario: &str, asked: &str, result: &impl Serialize) -> Result<(), RecordError> {
         let key = self.key(scenario, asked);
-        write_json(self.path(&key), &Kept { key, result })
+        write_json(self.path(&key), &KeptPoint { key, result })
     }
 
     fn key(&self, scenario: &str, asked: &str) -> Key {
@@ -77,7 +77,7 @@ impl KeptPoints {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use unrack_testing::Folder;
+    use unrack_testing::TestFolder;
 
     fn build(sources: &str) -> Build {
         Build { sources: sources.into(), ..Build::for_tests() }
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn another_build_finds_nothing_and_leaves_one_file() {
-        let folder = Folder::new("kept-builds");
+        let folder = TestFolder::new("kept-builds");
         let [old, new] = ["old", "new"].map(|sources| KeptPoints::open(&*folder, &build(sources)).unwrap());
         old.write("s", "", &1.5).unwrap();
         assert_eq!(old.read("s", ""), Some(1.5));
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_cut_short_counts_as_none() {
-        let folder = Folder::new("kept-broken");
+        let folder = TestFolder::new("kept-broken");
         let kept = KeptPoints::open(folder.join("deep"), &build("a")).unwrap();
         kept.write("s", "", &[1, 2, 3]).unwrap();
         let file = std::fs::read_dir(folder.join("deep")).unwrap().next().unwrap().unwrap().path();
@@ -115,7 +115,7 @@ mod tests {
         fn only_the_same_key_reads_what_was_written(
             points in prop::collection::btree_map(("[0-9a-f]{4}", "[a-z=]{0,6}", "[ab]"), prop::num::f64::NORMAL, 1..12)
         ) {
-            let folder = Folder::new("kept-keys");
+            let folder = TestFolder::new("kept-keys");
             // Two builds write one after the other; the points of the later build must remain.
             let open = |sources: &str| KeptPoints::open(&*folder, &build(sources)).unwrap();
             for sources in ["a", "b"] {

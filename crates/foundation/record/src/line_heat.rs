@@ -61,11 +61,11 @@ impl TableKind for Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unrack_testing::Folder;
+    use unrack_testing::TestFolder;
 
     #[test]
     fn a_table_is_read_as_it_was_written_and_its_order_is_checked() {
-        let folder = Folder::new("line-heat");
+        let folder = TestFolder::new("line-heat");
         let meta = Meta {
             command_line: vec!["x".into()],
             program: "/bin/x".into(),

@@ -49,11 +49,11 @@ pub(crate) fn is_own(meta: &std::fs::Metadata) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unrack_testing::Folder;
+    use unrack_testing::TestFolder;
 
     #[test]
     fn only_the_lock_says_that_a_file_is_abandoned() {
-        let folder = Folder::new("lock");
+        let folder = TestFolder::new("lock");
         let path = folder.join("a");
         let made = create(&path, 0o600).unwrap().unwrap();
         assert!(claim_abandoned(&path).is_none(), "its maker lives");

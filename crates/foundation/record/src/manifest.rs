@@ -24,16 +24,16 @@ pub struct Manifest {
 
 /// A command in progress: the data that its manifest needs from its start.
 #[derive(Debug)]
-pub struct Started {
+pub struct StartedCommand {
     build: Build,
     at: SystemTime,
     clock: Instant,
 }
 
-impl Started {
+impl StartedCommand {
     /// Records the start of a run of this build.
-    pub fn now(build: Build) -> Started {
-        Started { build, at: SystemTime::now(), clock: Instant::now() }
+    pub fn now(build: Build) -> StartedCommand {
+        StartedCommand { build, at: SystemTime::now(), clock: Instant::now() }
     }
 
     /// Returns the manifest of this run. The run counts as ending now, and the command line is that of this process.
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn a_manifest_survives_json() {
         let settings = serde_json::json!({ "local": "25%", "fabrics": ["edm", "cxl"] });
-        let started = Started::now(Build::for_tests());
+        let started = StartedCommand::now(Build::for_tests());
         let manifest = started.manifest(7, Some("seed = 7\n".into()), settings);
         let text = serde_json::to_string(&manifest).unwrap();
         assert_eq!(serde_json::from_str::<Manifest>(&text).unwrap(), manifest);
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn a_manifest_of_before_builds_had_hashes_is_read() {
         let mut old =
-            serde_json::to_value(Started::now(Build::for_tests()).manifest(7, None, 0.into())).unwrap();
+            serde_json::to_value(StartedCommand::now(Build::for_tests()).manifest(7, None, 0.into())).unwrap();
         old["commit"] = serde_json::Value::Null;
         for key in ["tree_changed", "sources"] {
             old.as_object_mut().unwrap().remove(key).unwrap();

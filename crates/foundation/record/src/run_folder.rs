@@ -15,7 +15,7 @@ const MARK: &str = ".unrack-run";
 
 /// The question that a run answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Purpose {
+pub struct RunPurpose {
     /// Verb of the command, for example `sim`.
     pub verb: String,
     /// Object of the verb in readable form: the scenario's file, or the program's command.
@@ -24,13 +24,13 @@ pub struct Purpose {
     pub key: String,
 }
 
-impl Purpose {
+impl RunPurpose {
     /// Creates a purpose from its verb, object and key.
-    pub fn new(verb: &str, object: impl Into<String>, key: impl Into<String>) -> Purpose {
-        Purpose { verb: verb.into(), object: object.into(), key: key.into() }
+    pub fn new(verb: &str, object: impl Into<String>, key: impl Into<String>) -> RunPurpose {
+        RunPurpose { verb: verb.into(), object: object.into(), key: key.into() }
     }
 
-    fn may_replace(&self, earlier: &Purpose) -> bool {
+    fn may_replace(&self, earlier: &RunPurpose) -> bool {
         (&self.verb, &self.key) == (&earlier.verb, &earlier.key)
     }
 }
@@ -50,7 +50,7 @@ impl RunFolder {
     /// If the folder is refused or cannot be written.
     pub fn create(
         path: impl AsRef<Path>,
-        purpose: &Purpose,
+        purpose: &RunPurpose,
         replace: bool,
     ) -> Result<RunFolder, RecordError> {
         let folder = RunFolder { path: path.as_ref().into() };
@@ -62,13 +62,13 @@ impl RunFolder {
         Ok(folder)
     }
 
-    fn check_owner(&self, names: &[String], purpose: &Purpose, replace: bool) -> Result<(), RecordError> {
+    fn check_owner(&self, names: &[String], purpose: &RunPurpose, replace: bool) -> Result<(), RecordError> {
         // Studies of earlier versions left no mark, and the marks of those versions contained no purpose.
         let is_run = || self.read_json::<Manifest>("manifest.json").is_ok();
         if !names.is_empty() && !names.iter().any(|name| name == MARK) && !is_run() {
             return Err(RecordError::NotARunFolder { path: self.path.clone() });
         }
-        let earlier: Option<Purpose> = self.read_json(MARK).ok();
+        let earlier: Option<RunPurpose> = self.read_json(MARK).ok();
         match earlier {
             _ if replace || !names.iter().any(|name| is_result(name) || KEPT.contains(&name.as_str())) => {
                 Ok(())
@@ -209,16 +209,16 @@ fn is_result(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Build, Started};
-    use unrack_testing::Folder;
+    use crate::{Build, StartedCommand};
+    use unrack_testing::TestFolder;
 
-    fn edm() -> Purpose {
-        Purpose::new("sim", "edm.toml", "5eed")
+    fn edm() -> RunPurpose {
+        RunPurpose::new("sim", "edm.toml", "5eed")
     }
 
     #[test]
     fn a_folder_of_someone_else_is_refused_and_left_alone() {
-        let scratch = Folder::new("folder-foreign");
+        let scratch = TestFolder::new("folder-foreign");
         std::fs::write(scratch.join("summary.json"), "mine").unwrap();
         for replace in [false, true] {
             let message = RunFolder::create(&*scratch, &edm(), replace).unwrap_err().to_string();
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_run_that_cannot_write_all_its_results_leaves_none() {
-        let scratch = Folder::new("folder-half");
+        let scratch = TestFolder::new("folder-half");
         let folder = RunFolder::create(&*scratch, &edm(), false).unwrap();
         let write = |fails: bool| {
             folder.complete(|folder| {
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_run_folder_is_taken_over_without_its_results() {
-        let scratch = Folder::new("folder-again");
+        let scratch = TestFolder::new("folder-again");
         let folder = RunFolder::create(scratch.join("deep/run"), &edm(), false).unwrap();
         folder.write_json("manifest.json", &1).unwrap();
         folder.write_json("notes.json", &[1, 2]).unwrap();
@@ -263,9 +263,9 @@ mod tests {
 
     #[test]
     fn a_run_with_another_purpose_is_refused_unless_it_is_to_be_replaced() {
-        let scratch = Folder::new("folder-another");
+        let scratch = TestFolder::new("folder-another");
         let folder = RunFolder::create(&*scratch, &edm(), false).unwrap();
-        let others = [Purpose::new("sim", "cxl.toml", "c0de"), Purpose::new("compare", "sort", "5eed")];
+        let others = [RunPurpose::new("sim", "cxl.toml", "c0de"), RunPurpose::new("compare", "sort", "5eed")];
         // The run had no results yet, so no results can be lost.
         std::fs::write(folder.path("native.out"), "what a program printed before it failed").unwrap();
         RunFolder::create(&*scratch, &others[0], false).unwrap();
@@ -280,17 +280,17 @@ mod tests {
             assert!(folder.path("measured.json").exists());
         }
         // The same question, for a scenario file that was moved.
-        RunFolder::create(&*scratch, &Purpose::new("sim", "moved/edm.toml", "5eed"), false).unwrap();
+        RunFolder::create(&*scratch, &RunPurpose::new("sim", "moved/edm.toml", "5eed"), false).unwrap();
         RunFolder::create(&*scratch, &others[1], true).unwrap();
         RunFolder::create(&*scratch, &others[1], false).unwrap();
     }
 
     #[test]
     fn a_run_of_an_earlier_version_is_refused_unless_it_is_to_be_replaced() {
-        let scratch = Folder::new("folder-earlier");
+        let scratch = TestFolder::new("folder-earlier");
         std::fs::write(scratch.join(MARK), "A run of unrack 0.1.0.\n").unwrap();
         RunFolder::create(&*scratch, &edm(), false).unwrap();
-        let manifest = Started::now(Build::for_tests()).manifest(1, None, 0.into());
+        let manifest = StartedCommand::now(Build::for_tests()).manifest(1, None, 0.into());
         write_json(scratch.join("manifest.json"), &manifest).unwrap();
         std::fs::write(scratch.join(MARK), "A run of unrack 0.1.0.\n").unwrap();
         let message = RunFolder::create(&*scratch, &edm(), false).unwrap_err().to_string();
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_manifest_of_another_program_makes_no_run_folder() {
-        let scratch = Folder::new("folder-web");
+        let scratch = TestFolder::new("folder-web");
         std::fs::write(scratch.join("manifest.json"), "{\"name\": \"a web page\"}").unwrap();
         assert!(matches!(RunFolder::create(&*scratch, &edm(), true), Err(RecordError::NotARunFolder { .. })));
         assert!(scratch.join("manifest.json").exists());
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn only_a_finished_run_opens() {
-        let scratch = Folder::new("folder-open");
+        let scratch = TestFolder::new("folder-open");
         let folder = RunFolder::create(&*scratch, &edm(), false).unwrap();
         assert!(matches!(RunFolder::open(&*scratch), Err(RecordError::NoRun { .. })));
         folder.write_json("manifest.json", &1).unwrap();
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn bad_json_is_an_error_with_file_and_line() {
-        let scratch = Folder::new("folder-json");
+        let scratch = TestFolder::new("folder-json");
         let folder = RunFolder::create(&*scratch, &edm(), false).unwrap();
         std::fs::write(folder.path("summary.json"), "{\n  \"a\": }").unwrap();
         let message = folder.read_json::<serde_json::Value>("summary.json").unwrap_err().to_string();

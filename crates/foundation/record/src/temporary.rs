@@ -111,7 +111,7 @@ fn unique_name() -> String {
 mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
-    use unrack_testing::Folder;
+    use unrack_testing::TestFolder;
 
     /// Creates the state that a killed process leaves behind: its destructors did not run, and its lock is free.
     fn abandoned(parent: &Path) -> PathBuf {
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_folder_is_private_and_leaves_nothing() {
-        let parent = Folder::new("temporary");
+        let parent = TestFolder::new("temporary");
         let (folder, other) =
             (TemporaryFolder::within(&parent).unwrap(), TemporaryFolder::within(&parent).unwrap());
         let path = folder.whole().to_path_buf();
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn only_what_a_dead_process_of_this_user_left_is_swept() {
-        let parent = Folder::new("sweep");
+        let parent = TestFolder::new("sweep");
         let dead = abandoned(&parent);
         let alive = TemporaryFolder::within(&parent).unwrap();
         let unmarked = parent.join("unrack-1-1");
@@ -146,7 +146,7 @@ mod tests {
         std::fs::write(unmarked.join("notes"), "mine").unwrap();
         let other_name = parent.join("notes");
         std::fs::rename(abandoned(&parent), &other_name).unwrap();
-        let (target, link) = (Folder::new("sweep-target"), parent.join("unrack-1-2"));
+        let (target, link) = (TestFolder::new("sweep-target"), parent.join("unrack-1-2"));
         let elsewhere = abandoned(&target);
         symlink(&elsewhere, &link).unwrap();
         let foreign = abandoned(&parent);
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_sweep_that_was_cut_short_is_taken_up_by_the_next() {
-        let parent = Folder::new("sweep-again");
+        let parent = TestFolder::new("sweep-again");
         let dead = abandoned(&parent);
         std::fs::remove_file(dead.join("spool")).unwrap();
         sweep(&parent);
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn folders_are_made_while_others_sweep() {
-        let parent = Folder::new("sweep-race");
+        let parent = TestFolder::new("sweep-race");
         let done = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
             let sweeper = || {

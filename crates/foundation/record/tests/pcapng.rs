@@ -6,17 +6,17 @@ use pcap_file::pcapng::{PcapNgReader, blocks::enhanced_packet::EnhancedPacketOpt
 use proptest::prelude::*;
 use std::path::PathBuf;
 use unrack_record::pcapng::{Captured, LinkType, Pcapng};
-use unrack_testing::Folder;
+use unrack_testing::TestFolder;
 
 /// File of one test, removed afterwards.
 struct Scratch {
-    _folder: Folder,
+    _folder: TestFolder,
     path: PathBuf,
 }
 
 impl Scratch {
     fn new(name: &str) -> Scratch {
-        let folder = Folder::new(name);
+        let folder = TestFolder::new(name);
         let path = folder.join("some.pcapng");
         Scratch { _folder: folder, path }
     }

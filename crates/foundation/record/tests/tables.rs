@@ -4,17 +4,17 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use unrack_record::{completions, messages, ports, trace};
-use unrack_testing::Folder;
+use unrack_testing::TestFolder;
 
 /// File of one test, removed afterwards.
 struct Scratch {
-    _folder: Folder,
+    _folder: TestFolder,
     path: PathBuf,
 }
 
 impl Scratch {
     fn new(name: &str) -> Scratch {
-        let folder = Folder::new(name);
+        let folder = TestFolder::new(name);
         let path = folder.join("some.parquet");
         Scratch { _folder: folder, path }
     }

@@ -7,33 +7,33 @@ use tempfile::TempDir;
 
 /// New folder for one test. It is removed with all its contents when dropped. Its path is short enough for Unix sockets in the folder.
 #[derive(Debug)]
-pub struct Folder(TempDir);
+pub struct TestFolder(TempDir);
 
-impl Folder {
+impl TestFolder {
     /// Creates a folder with `name` in its path, so that folders left by killed tests can be identified.
     ///
     /// # Panics
     /// If the folder cannot be created.
-    pub fn new(name: &str) -> Folder {
-        Folder::made_in(&std::env::temp_dir(), name)
+    pub fn new(name: &str) -> TestFolder {
+        TestFolder::made_in(&std::env::temp_dir(), name)
     }
 
     /// Creates a folder whose files are in memory, in `/dev/shm`.
     ///
     /// # Panics
     /// If the folder cannot be created.
-    pub fn in_memory(name: &str) -> Folder {
-        Folder::made_in(Path::new("/dev/shm"), name)
+    pub fn in_memory(name: &str) -> TestFolder {
+        TestFolder::made_in(Path::new("/dev/shm"), name)
     }
 
     /// Makes the folder accessible to its user only (mode 0700), independently of the umask, because pools and racks reject other modes.
-    fn made_in(place: &Path, name: &str) -> Folder {
+    fn made_in(place: &Path, name: &str) -> TestFolder {
         let prefix = format!("unrack-{name}-");
         let made = tempfile::Builder::new()
             .prefix(&prefix)
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(place);
-        Folder(made.unwrap_or_else(|why| panic!("no folder can be made in {}: {why}", place.display())))
+        TestFolder(made.unwrap_or_else(|why| panic!("no folder can be made in {}: {why}", place.display())))
     }
 
     /// Returns the letters and digits at the end of the folder's name, which no other existing folder has.
@@ -51,7 +51,7 @@ impl Folder {
     }
 }
 
-impl std::ops::Deref for Folder {
+impl std::ops::Deref for TestFolder {
     type Target = Path;
 
     fn deref(&self) -> &Path {
@@ -59,13 +59,13 @@ impl std::ops::Deref for Folder {
     }
 }
 
-impl AsRef<Path> for Folder {
+impl AsRef<Path> for TestFolder {
     fn as_ref(&self) -> &Path {
         self
     }
 }
 
-impl AsRef<std::ffi::OsStr> for Folder {
+impl AsRef<std::ffi::OsStr> for TestFolder {
     fn as_ref(&self) -> &std::ffi::OsStr {
         self.as_os_str()
     }

@@ -9,6 +9,6 @@ mod folder;
 mod port;
 mod skips;
 
-pub use folder::Folder;
+pub use folder::TestFolder;
 pub use port::ClosedPort;
-pub use skips::{Needed, skip};
+pub use skips::{TestRequirement, skip};

@@ -12,7 +12,7 @@ use std::io::Write;
 
 /// Requirement of some tests that a machine may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Needed {
+pub enum TestRequirement {
     /// A browser.
     Chromium,
     /// A second core.
@@ -54,29 +54,29 @@ pub enum Needed {
     Zram,
 }
 
-impl Needed {
+impl TestRequirement {
     /// All requirements.
-    pub const ALL: [Needed; 20] = [
-        Needed::Chromium,
-        Needed::Cores,
-        Needed::Flush,
-        Needed::Fst2vcd,
-        Needed::Git,
-        Needed::Guests,
-        Needed::HugePages,
-        Needed::Iproute2,
-        Needed::Musl,
-        Needed::Namespaces,
-        Needed::Python3,
-        Needed::Qemu,
-        Needed::Root,
-        Needed::Rtl,
-        Needed::Sanitizers,
-        Needed::Stores,
-        Needed::Tshark,
-        Needed::Userfaultfd,
-        Needed::Valgrind,
-        Needed::Zram,
+    pub const ALL: [TestRequirement; 20] = [
+        TestRequirement::Chromium,
+        TestRequirement::Cores,
+        TestRequirement::Flush,
+        TestRequirement::Fst2vcd,
+        TestRequirement::Git,
+        TestRequirement::Guests,
+        TestRequirement::HugePages,
+        TestRequirement::Iproute2,
+        TestRequirement::Musl,
+        TestRequirement::Namespaces,
+        TestRequirement::Python3,
+        TestRequirement::Qemu,
+        TestRequirement::Root,
+        TestRequirement::Rtl,
+        TestRequirement::Sanitizers,
+        TestRequirement::Stores,
+        TestRequirement::Tshark,
+        TestRequirement::Userfaultfd,
+        TestRequirement::Valgrind,
+        TestRequirement::Zram,
     ];
 
     /// Returns the name that `UNRACK_NO_SKIPS` and reports use.
@@ -89,7 +89,7 @@ impl Needed {
 ///
 /// # Panics
 /// If `UNRACK_NO_SKIPS` contains the requirement. The test then fails instead of being skipped.
-pub fn skip(needed: Needed, why: impl Display) {
+pub fn skip(needed: TestRequirement, why: impl Display) {
     let here = std::thread::current();
     let line = line(needed, here.name().unwrap_or("a thread"), &why.to_string());
     let installed = std::env::var("UNRACK_NO_SKIPS").unwrap_or_default();
@@ -106,14 +106,14 @@ pub fn skip(needed: Needed, why: impl Display) {
 }
 
 /// Returns the line of a report: the requirement, the test, and the reason why the test cannot run.
-fn line(needed: Needed, test: &str, why: &str) -> String {
+fn line(needed: TestRequirement, test: &str, why: &str) -> String {
     let why: Vec<&str> = why.split_whitespace().collect();
     format!("{}: {test}: {}\n", needed.name(), why.join(" "))
 }
 
-fn names(installed: &str, needed: Needed) -> bool {
+fn names(installed: &str, needed: TestRequirement) -> bool {
     let mut installed = installed.split(',').map(str::trim).filter(|name| !name.is_empty());
-    let known = |name: &str| Needed::ALL.iter().any(|needed| needed.name() == name);
+    let known = |name: &str| TestRequirement::ALL.iter().any(|needed| needed.name() == name);
     installed.clone().for_each(|name| assert!(known(name), "UNRACK_NO_SKIPS: nothing is called `{name}`"));
     installed.any(|name| name == needed.name())
 }
@@ -124,13 +124,13 @@ mod tests {
 
     #[test]
     fn a_list_names_what_must_be_there() {
-        assert!(names("chromium, python3", Needed::Python3));
-        assert!(!names("chromium,python3", Needed::Userfaultfd) && !names("", Needed::Rtl));
+        assert!(names("chromium, python3", TestRequirement::Python3));
+        assert!(!names("chromium,python3", TestRequirement::Userfaultfd) && !names("", TestRequirement::Rtl));
     }
 
     #[test]
     #[should_panic(expected = "nothing is called `pyhton3`")]
     fn a_misspelt_name_fails() {
-        names("pyhton3", Needed::Rtl);
+        names("pyhton3", TestRequirement::Rtl);
     }
 }

@@ -1,7 +1,7 @@
 //! Checks of the test sources: tests assume nothing of the machine that they need not, and skip in one way only.
 
 use std::path::{Path, PathBuf};
-use unrack_testing::Needed;
+use unrack_testing::TestRequirement;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -115,7 +115,7 @@ fn names_a_port(line: &str) -> bool {
 fn the_makefile_names_what_tests_know() {
     let text = std::fs::read_to_string(root().join("make/test.mk")).unwrap();
     let list = text.lines().find_map(|line| line.split_once("UNRACK_NO_SKIPS :=")).unwrap().1.trim();
-    let known = Needed::ALL.map(Needed::name);
+    let known = TestRequirement::ALL.map(TestRequirement::name);
     assert!(
         list.split(',').count() >= 4 && list.split(',').all(|name| known.iter().any(|it| it == name)),
         "{list}"

@@ -1,13 +1,13 @@
 //! A skip is reported although the test passes, and fails where the requirement is installed.
 
 use std::process::{Command, Output};
-use unrack_testing::{Folder, Needed, skip};
+use unrack_testing::{TestFolder, TestRequirement, skip};
 
 /// Not a test of its own, but run as a child process by the tests below: it is skipped.
 #[test]
 fn a_test_that_is_skipped() {
     if std::env::var_os("UNRACK_TEST_CHILD").is_some() {
-        skip(Needed::Tshark, "tshark cannot be run\n(no such file)");
+        skip(TestRequirement::Tshark, "tshark cannot be run\n(no such file)");
     }
 }
 
@@ -29,7 +29,7 @@ fn a_skip_is_seen_though_output_of_tests_is_kept_back() {
 
 #[test]
 fn skips_are_gathered_in_a_file() {
-    let folder = Folder::new("skips");
+    let folder = TestFolder::new("skips");
     let path = folder.join("skips");
     for _ in 0..2 {
         let output = child(&[("UNRACK_SKIPS", path.to_str().unwrap())]);

@@ -1,6 +1,6 @@
 //! Command line.
 
-use crate::table::{KERNELS, Kernel};
+use crate::table::{KERNELS, AccessKernel};
 
 /// Names of sizes, in bytes. The first exceeds the second level of current processors but fits into their last level,
 /// and the second exceeds the last level.
@@ -15,7 +15,7 @@ pub(crate) enum Request {
     /// List the names of all kernels.
     List,
     /// Run a kernel.
-    Run { kernel: &'static Kernel, bytes: usize, rounds: u64 },
+    Run { kernel: &'static AccessKernel, bytes: usize, rounds: u64 },
 }
 
 impl Request {

@@ -1,13 +1,13 @@
 //! Simulated caches of the process, and the recording of what they report for each access.
 
 use crate::code::Code;
-use crate::settings::Settings;
-use crate::thread::Piece;
-use unrack_lines::heat::{Heat, HeatTables};
+use crate::settings::PluginSettings;
+use crate::thread::AccessPiece;
+use unrack_lines::heat::{HeatCounts, HeatTables};
 use unrack_lines::hierarchy::{CacheCounters, Hierarchy, Prefetched, Request, Written};
 use unrack_lines::placement::MovedBytes;
 use unrack_lines::recording::Header;
-use unrack_lines::window::{CodeFetch, LineAccess, Prefetch, RecordedWindow, Served, WriteBack};
+use unrack_lines::window::{CodeFetch, LineAccess, Prefetch, RecordedWindow, ServedBy, WriteBack};
 
 /// Bits of an instruction's index in its block, because QEMU translates at most 512 instructions at once.
 const INSTRUCTION_BITS: u32 = 9;
@@ -15,7 +15,7 @@ const INSTRUCTION_BITS: u32 = 9;
 /// Caches, placements and heat of the process.
 pub(crate) struct Caches {
     hierarchy: Hierarchy,
-    heat: Heat,
+    heat: HeatCounts,
     header: Header,
 }
 
@@ -24,13 +24,13 @@ impl Caches {
     ///
     /// # Errors
     /// If the settings ask for a configuration that cannot be simulated.
-    pub(crate) fn new(settings: &Settings) -> Result<Caches, String> {
+    pub(crate) fn new(settings: &PluginSettings) -> Result<Caches, String> {
         let hierarchy = Hierarchy::new(&settings.processor, settings.cores, &settings.placements);
         let header = Header {
             processor: settings.processor.to_string(),
             placements: settings.placements.iter().map(|placement| placement.to_string()).collect(),
         };
-        Ok(Caches { hierarchy: hierarchy.map_err(|why| why.to_string())?, heat: Heat::new(), header })
+        Ok(Caches { hierarchy: hierarchy.map_err(|why| why.to_string())?, heat: HeatCounts::new(), header })
     }
 
     /// Returns the header of a recording that is made with these caches.
@@ -46,7 +46,7 @@ impl Caches {
     /// Resets all counts to 0, because a child process begins.
     pub(crate) fn forget_counts(&mut self) {
         self.hierarchy.forget_counts();
-        self.heat = Heat::new();
+        self.heat = HeatCounts::new();
     }
 
     /// Advances time to `instructions`, the number that all threads have executed so far.
@@ -81,7 +81,7 @@ impl Caches {
         &mut self,
         thread: u32,
         code: &Code,
-        piece: &Piece,
+        piece: &AccessPiece,
         window: Option<&mut RecordedWindow>,
     ) -> bool {
         let instruction = u64::from(code.number) << INSTRUCTION_BITS | u64::from(piece.instruction);
@@ -100,7 +100,7 @@ impl Caches {
                 walk: outcome.walk,
             });
         }
-        outcome.served == Served::Memory
+        outcome.served == ServedBy::Memory
     }
 
     /// Fetches a code line. If the instruction cache lacks it and there is a window, the fetch is recorded.

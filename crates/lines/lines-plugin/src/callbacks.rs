@@ -5,10 +5,10 @@
 //! of events.
 
 use crate::code::Code;
-use crate::exec::{self, Left, Request};
+use crate::exec::{self, LeftToKernel, Request};
 use crate::guest::Memory;
 use crate::mappings::call;
-use crate::process::Shared;
+use crate::process::ProcessState;
 use crate::qemu::{self, Qemu};
 use crate::thread::Thread;
 use std::cell::{Cell, RefCell};
@@ -27,7 +27,7 @@ static THREADS: [AtomicPtr<Thread>; MOST] = [const { AtomicPtr::new(std::ptr::nu
 /// Plugin, once it has started.
 struct Plugin {
     qemu: Qemu,
-    shared: Mutex<Shared>,
+    shared: Mutex<ProcessState>,
     /// Number of turns that threads have requested. Threads process their buffers in the order of their turns. With
     /// the lock alone, one thread could take it many times while the others wake up.
     turns: AtomicU64,
@@ -40,11 +40,11 @@ thread_local! {
     /// QEMU's index of this thread, as of its last system call.
     static INDEX: Cell<usize> = const { Cell::new(0) };
     /// Lock that a thread holds while it forks.
-    static FORKING: RefCell<Option<MutexGuard<'static, Shared>>> = const { RefCell::new(None) };
+    static FORKING: RefCell<Option<MutexGuard<'static, ProcessState>>> = const { RefCell::new(None) };
 }
 
 /// Starts to record by registering the callbacks.
-pub(crate) fn begin(id: qemu::Id, qemu: Qemu, shared: Shared) {
+pub(crate) fn begin(id: qemu::PluginId, qemu: Qemu, shared: ProcessState) {
     let plugin = PLUGIN.get_or_init(|| {
         let (turns, turn_over) = (AtomicU64::new(0), Condvar::new());
         Plugin { qemu, shared: Mutex::new(shared), turns, turn_over }
@@ -69,7 +69,7 @@ fn plugin() -> Option<&'static Plugin> {
 }
 
 impl Plugin {
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    fn lock(&self) -> MutexGuard<'_, ProcessState> {
         // A poisoned lock can be used, because a panic ends the process: a callback cannot unwind into QEMU.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -100,7 +100,7 @@ unsafe fn thread(index: usize) -> Option<&'static mut Thread> {
     unsafe { thread.as_mut() }
 }
 
-extern "C" fn thread_started(_: qemu::Id, index: c_uint) {
+extern "C" fn thread_started(_: qemu::PluginId, index: c_uint) {
     let Some(plugin) = plugin() else { return };
     let mut shared = plugin.lock();
     let Some(slot) = THREADS.get(index as usize) else {
@@ -111,7 +111,7 @@ extern "C" fn thread_started(_: qemu::Id, index: c_uint) {
     free(slot.swap(Box::into_raw(thread), Relaxed));
 }
 
-extern "C" fn thread_ended(_: qemu::Id, index: c_uint) {
+extern "C" fn thread_ended(_: qemu::PluginId, index: c_uint) {
     let Some(plugin) = plugin() else { return };
     // SAFETY: this callback runs in the thread itself.
     if let Some(thread) = unsafe { thread(index as usize) } {
@@ -131,7 +131,7 @@ fn free(thread: *mut Thread) {
     }
 }
 
-extern "C" fn translated(_: qemu::Id, tb: *mut qemu::Tb) {
+extern "C" fn translated(_: qemu::PluginId, tb: *mut qemu::Tb) {
     let Some(plugin) = plugin() else { return };
     // SAFETY: `tb` is the block that QEMU is translating while it runs this callback.
     let translation = unsafe { plugin.qemu.translation(tb) };
@@ -148,7 +148,7 @@ extern "C" fn translated(_: qemu::Id, tb: *mut qemu::Tb) {
 
 /// Checks that guest addresses are equal to addresses of this process, because the arguments of its system calls are
 /// read through them.
-fn check_addresses(shared: &mut Shared, translation: &qemu::Translation<'_>) {
+fn check_addresses(shared: &mut ProcessState, translation: &qemu::TranslatedBlock<'_>) {
     let mut instructions = translation.instructions();
     let is_identical = instructions.next().is_some_and(|first| {
         Memory::open().is_some_and(|memory| memory.is_identical(first.address(), first.bytes()))
@@ -187,7 +187,7 @@ fn drain(thread: &mut Thread) {
 }
 
 extern "C" fn system_call(
-    _: qemu::Id,
+    _: qemu::PluginId,
     index: c_uint,
     call: i64,
     a1: u64,
@@ -223,7 +223,7 @@ const SENDS_SIGNAL: [i64; 5] = [62, 129, 200, 234, 297];
 
 /// Replaces this process by QEMU with another program. If that fails, returns whether the kernel will run a program
 /// that is not recorded.
-fn execute(plugin: &Plugin, thread: &mut Thread, call: i64, arguments: exec::Arguments) -> bool {
+fn execute(plugin: &Plugin, thread: &mut Thread, call: i64, arguments: exec::SyscallArguments) -> bool {
     let mut shared = plugin.lock();
     let request = match shared.launcher.is_some() {
         true => Request::read(call, arguments, Path::new(&shared.program)),
@@ -240,7 +240,7 @@ fn execute(plugin: &Plugin, thread: &mut Thread, call: i64, arguments: exec::Arg
             }
             false
         }
-        Err(Left::Refused) => false,
+        Err(LeftToKernel::Refused) => false,
         Err(left) => {
             shared.leave_program(path, left);
             true
@@ -248,7 +248,7 @@ fn execute(plugin: &Plugin, thread: &mut Thread, call: i64, arguments: exec::Arg
     }
 }
 
-extern "C" fn system_call_returned(_: qemu::Id, index: c_uint, call: i64, result: i64) {
+extern "C" fn system_call_returned(_: qemu::PluginId, index: c_uint, call: i64, result: i64) {
     // SAFETY: QEMU runs this callback in the thread with this index.
     let Some(thread) = (unsafe { thread(index as usize) }) else { return };
     let Some((pending, arguments)) = thread.pending_call.take() else { return };
@@ -259,7 +259,7 @@ extern "C" fn system_call_returned(_: qemu::Id, index: c_uint, call: i64, result
     }
 }
 
-extern "C" fn ended(_: qemu::Id, _: *mut c_void) {
+extern "C" fn ended(_: qemu::PluginId, _: *mut c_void) {
     let Some(plugin) = plugin() else { return };
     let mut shared = plugin.lock();
     for index in 0..MOST {

@@ -1,7 +1,7 @@
 //! Translated code: blocks as QEMU executes them, and as they are recorded.
 
-use crate::decode::{Decoded, Decoder, Flow};
-use crate::qemu::Translation;
+use crate::decode::{Decoded, InstructionDecoder, Flow};
+use crate::qemu::TranslatedBlock;
 use std::collections::HashMap;
 use unrack_lines::instruction::{BlockEnding, CodeBlock, MemoryUse};
 
@@ -13,7 +13,7 @@ pub(crate) struct Code {
     /// Block of the core model.
     pub(crate) block: CodeBlock,
     /// Kind of accesses of each instruction.
-    pub(crate) sites: Box<[Site]>,
+    pub(crate) sites: Box<[AccessSite]>,
     /// Possible continuations after the last instruction.
     pub(crate) flow: Flow,
     /// Address of the last instruction.
@@ -28,7 +28,7 @@ pub(crate) struct Code {
 
 /// Kind of accesses of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Site {
+pub(crate) enum AccessSite {
     /// No access, or one that QEMU does not report: a software prefetch.
     Silent,
     /// Loads and stores that pass through the caches.
@@ -41,7 +41,7 @@ pub(crate) enum Site {
 
 /// Continuation of execution, relative to the block that was left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BlockStep {
+pub(crate) enum BlockExit {
     /// Execution continued where the last instruction leads.
     Whole,
     /// The last instruction is repeated.
@@ -77,7 +77,7 @@ impl Code {
     }
 
     /// Returns how execution continued, given the address of the next block.
-    pub(crate) fn step(&self, next: u64) -> BlockStep {
+    pub(crate) fn step(&self, next: u64) -> BlockExit {
         let is_expected = match self.flow.ending {
             BlockEnding::Falls => next == self.block.behind(),
             BlockEnding::Jump => next == self.flow.target,
@@ -85,9 +85,9 @@ impl Code {
             BlockEnding::Indirect | BlockEnding::Return => true,
         };
         match is_expected {
-            true => BlockStep::Whole,
-            false if self.ends_repeated && next == self.last => BlockStep::Repeated,
-            false => BlockStep::Interrupted,
+            true => BlockExit::Whole,
+            false if self.ends_repeated && next == self.last => BlockExit::Repeated,
+            false => BlockExit::Interrupted,
         }
     }
 
@@ -97,17 +97,17 @@ impl Code {
     /// A fault shows in the absence of the next expected access. Other signals arrive only between blocks.
     pub(crate) fn executed(&self, last_access: Option<u16>) -> u16 {
         let seen = last_access.map_or(0, |index| index as usize + 1);
-        let due = self.sites.iter().skip(seen).position(|site| *site != Site::Silent);
+        let due = self.sites.iter().skip(seen).position(|site| *site != AccessSite::Silent);
         due.map_or(self.length(), |index| (seen + index).max(1) as u16)
     }
 }
 
-fn site(decoded: &Decoded) -> Site {
+fn site(decoded: &Decoded) -> AccessSite {
     match decoded.instruction.memory {
-        MemoryUse::None | MemoryUse::Prefetch => Site::Silent,
-        MemoryUse::NontemporalStore => Site::Nontemporal,
-        _ if decoded.is_atomic => Site::Atomic,
-        MemoryUse::Load | MemoryUse::Store | MemoryUse::Modify => Site::Cached,
+        MemoryUse::None | MemoryUse::Prefetch => AccessSite::Silent,
+        MemoryUse::NontemporalStore => AccessSite::Nontemporal,
+        _ if decoded.is_atomic => AccessSite::Atomic,
+        MemoryUse::Load | MemoryUse::Store | MemoryUse::Modify => AccessSite::Cached,
     }
 }
 
@@ -121,18 +121,18 @@ struct Key {
 
 /// All translated code.
 pub(crate) struct Codes {
-    decoder: Decoder,
+    decoder: InstructionDecoder,
     all: Vec<&'static Code>,
     known: HashMap<Key, &'static Code>,
 }
 
 impl Codes {
     pub(crate) fn new() -> Codes {
-        Codes { decoder: Decoder::new(), all: Vec::new(), known: HashMap::default() }
+        Codes { decoder: InstructionDecoder::new(), all: Vec::new(), known: HashMap::default() }
     }
 
     /// Returns the code of a translation, or `None` if it has no instruction. Equal code is returned again.
-    pub(crate) fn translated(&mut self, translation: &Translation<'_>) -> Option<&'static Code> {
+    pub(crate) fn translated(&mut self, translation: &TranslatedBlock<'_>) -> Option<&'static Code> {
         let mut bytes = Vec::new();
         let mut starts = Vec::new();
         let mut function = None;

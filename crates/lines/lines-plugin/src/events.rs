@@ -36,16 +36,16 @@ pub(crate) enum Event {
 }
 
 /// Buffer of events.
-pub(crate) struct Events {
+pub(crate) struct EventBuffer {
     kept: Box<[Packed; ALONE]>,
     count: usize,
     limit: usize,
 }
 
-impl Events {
-    pub(crate) fn new() -> Events {
+impl EventBuffer {
+    pub(crate) fn new() -> EventBuffer {
         let nothing = Packed { word: 0, info: 0, instruction: 0 };
-        Events { kept: Box::new([nothing; ALONE]), count: 0, limit: ALONE }
+        EventBuffer { kept: Box::new([nothing; ALONE]), count: 0, limit: ALONE }
     }
 
     /// Sets the capacity of the buffer to that of one thread or of several. The buffer must be empty.

@@ -7,7 +7,7 @@ use crate::guest::Memory;
 use std::ffi::{CStr, CString, OsStr, c_char};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-pub(crate) use unrack_lines_programs::Left;
+pub(crate) use unrack_lines_programs::LeftToKernel;
 use unrack_lines_programs::{ResolvedProgram, no_option, resolve, split};
 
 /// Number of `execve` on x86-64 Linux.
@@ -48,7 +48,7 @@ pub(crate) struct Request {
 }
 
 /// Arguments of a system call, in order.
-pub(crate) type Arguments = [u64; 5];
+pub(crate) type SyscallArguments = [u64; 5];
 
 impl Launcher {
     /// Reads the command line with which this QEMU was started. The option `-plugin` is always the last one.
@@ -84,7 +84,7 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
 impl Request {
     /// Reads the request of an `execve` or `execveat`. Returns `None` if its pointers are invalid or the file has no
     /// path; the kernel then handles the call.
-    pub(crate) fn read(call: i64, arguments: Arguments, binary: &Path) -> Option<Request> {
+    pub(crate) fn read(call: i64, arguments: SyscallArguments, binary: &Path) -> Option<Request> {
         let memory = Memory::open()?;
         let (path, rest) = match call {
             EXECVE => (memory.string(arguments[0])?, &arguments[1..3]),
@@ -105,13 +105,13 @@ impl Request {
     ///
     /// # Errors
     /// The reason why the request is left to the kernel.
-    pub(crate) fn resolve(self) -> Result<(ResolvedProgram, Vec<CString>), Left> {
+    pub(crate) fn resolve(self) -> Result<(ResolvedProgram, Vec<CString>), LeftToKernel> {
         Ok((resolve(self.path, self.arguments)?, self.environment))
     }
 }
 
 /// Returns the path that an `execveat` denotes by its directory, path and flags.
-fn path_at(memory: &Memory, arguments: Arguments) -> Option<CString> {
+fn path_at(memory: &Memory, arguments: SyscallArguments) -> Option<CString> {
     let [folder, path, _, _, flags] = arguments;
     let path = memory.string(path)?;
     let folder = folder as i32;

@@ -34,9 +34,9 @@ mod sizes;
 mod summary_file;
 mod thread;
 
-use process::Shared;
+use process::ProcessState;
 use qemu::{Info, Qemu};
-use settings::Settings;
+use settings::PluginSettings;
 use std::ffi::{CStr, c_char, c_int};
 
 /// Version of QEMU's plugin interface for which this plugin is written.
@@ -50,7 +50,7 @@ pub static qemu_plugin_version: c_int = qemu::VERSION;
 /// Only QEMU may call this, with the arguments that its plugin interface specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn qemu_plugin_install(
-    id: qemu::Id,
+    id: qemu::PluginId,
     info: *const Info,
     count: c_int,
     arguments: *const *const c_char,
@@ -69,7 +69,7 @@ unsafe extern "C" fn qemu_plugin_install(
     }
 }
 
-fn start<'a>(id: qemu::Id, info: &Info, arguments: impl Iterator<Item = &'a CStr>) -> Result<(), String> {
+fn start<'a>(id: qemu::PluginId, info: &Info, arguments: impl Iterator<Item = &'a CStr>) -> Result<(), String> {
     // SAFETY: QEMU passes the name of its target as a string that ends in NUL.
     let target = unsafe { CStr::from_ptr(info.target_name) };
     if target != c"x86_64" || info.is_system_emulation {
@@ -78,9 +78,9 @@ fn start<'a>(id: qemu::Id, info: &Info, arguments: impl Iterator<Item = &'a CStr
     let qemu = Qemu::find().map_err(|name| format!("this QEMU lacks {name}: use QEMU 7.2 to 8.2"))?;
     let arguments: Result<Vec<&str>, _> = arguments.map(CStr::to_str).collect();
     heap::prepare();
-    let settings = Settings::parse(arguments.map_err(|why| why.to_string())?.into_iter())?;
+    let settings = PluginSettings::parse(arguments.map_err(|why| why.to_string())?.into_iter())?;
     let program = exec::own_program().unwrap_or_default();
-    let shared = Shared::new(settings, program)?;
+    let shared = ProcessState::new(settings, program)?;
     callbacks::begin(id, qemu, shared);
     Ok(())
 }

@@ -29,18 +29,18 @@ const HUGE_BYTES: u64 = 2 << 20;
 const PAGE_SHIFT: u32 = 12;
 
 /// Index of a region's name.
-type Name = u32;
+type RegionName = u32;
 /// Range that has no name yet. It receives the name of the function that first misses in it.
-const UNNAMED: Name = Name::MAX;
+const UNNAMED: RegionName = RegionName::MAX;
 
 /// Named address ranges, with their misses.
 pub(crate) struct Mappings {
     /// End and name of each range, keyed by its first address.
-    ranges: BTreeMap<u64, (u64, Name)>,
+    ranges: BTreeMap<u64, (u64, RegionName)>,
     /// Range of the last miss.
-    last: Range,
+    last: MappedRange,
     names: Vec<Named>,
-    indices: HashMap<String, Name>,
+    indices: HashMap<String, RegionName>,
     /// Pages that were accessed since they were mapped.
     pages: HashSet<u64>,
     /// Page of the last miss.
@@ -57,17 +57,17 @@ pub(crate) struct Mappings {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Range {
+struct MappedRange {
     start: u64,
     end: u64,
-    name: Name,
+    name: RegionName,
 }
 
 impl Mappings {
     pub(crate) fn new() -> Mappings {
         Mappings {
             ranges: BTreeMap::new(),
-            last: Range::default(),
+            last: MappedRange::default(),
             names: Vec::new(),
             indices: HashMap::default(),
             pages: HashSet::new(),
@@ -87,7 +87,7 @@ impl Mappings {
         self.touch(address >> PAGE_SHIFT);
         if !(self.last.start..self.last.end).contains(&address) {
             self.last = self.find(address, function, pc);
-            let Range { start, end, name } = self.last;
+            let MappedRange { start, end, name } = self.last;
             note(&mut self.names[name as usize].ranges, (start, end));
         }
         self.names[self.last.name as usize].misses += 1;
@@ -157,7 +157,7 @@ impl Mappings {
     /// Resets all counts to 0, because a child process begins.
     pub(crate) fn forget_counts(&mut self) {
         self.names.iter_mut().for_each(|named| (named.misses, named.ranges) = (0, Vec::new()));
-        self.last = Range::default();
+        self.last = MappedRange::default();
         self.new_pages = 0;
     }
 
@@ -171,11 +171,11 @@ impl Mappings {
         name.starts_with('/').then(|| name.rsplit('/').next().unwrap_or(name))
     }
 
-    fn find(&mut self, address: u64, function: Option<&str>, pc: u64) -> Range {
+    fn find(&mut self, address: u64, function: Option<&str>, pc: u64) -> MappedRange {
         if self.known(address).is_none() {
             self.read();
         }
-        let range = self.known(address).unwrap_or(Range { start: address, end: address + 1, name: UNNAMED });
+        let range = self.known(address).unwrap_or(MappedRange { start: address, end: address + 1, name: UNNAMED });
         if range.name != UNNAMED {
             return range;
         }
@@ -190,19 +190,19 @@ impl Mappings {
         self.has_stack = true;
         let name = self.name(name);
         self.ranges.insert(range.start, (range.end, name));
-        Range { name, ..range }
+        MappedRange { name, ..range }
     }
 
-    fn known(&self, address: u64) -> Option<Range> {
+    fn known(&self, address: u64) -> Option<MappedRange> {
         let (start, (end, name)) = self.ranges.range(..=address).next_back()?;
-        (address < *end).then_some(Range { start: *start, end: *end, name: *name })
+        (address < *end).then_some(MappedRange { start: *start, end: *end, name: *name })
     }
 
-    fn name(&mut self, name: String) -> Name {
+    fn name(&mut self, name: String) -> RegionName {
         if let Some(index) = self.indices.get(&name) {
             return *index;
         }
-        let index = self.names.len() as Name;
+        let index = self.names.len() as RegionName;
         self.names.push(Named { name: name.clone(), misses: 0, ranges: Vec::new() });
         self.indices.insert(name, index);
         index
@@ -261,7 +261,7 @@ impl Mappings {
         }
     }
 
-    fn file_name(&mut self, descriptor: u64) -> Name {
+    fn file_name(&mut self, descriptor: u64) -> RegionName {
         match std::fs::read_link(format!("/proc/self/fd/{}", descriptor as i32)) {
             Ok(path) => self.name(path.to_string_lossy().into_owned()),
             Err(_) => UNNAMED,
@@ -269,7 +269,7 @@ impl Mappings {
     }
 
     /// Replaces the memory of a range by a new mapping, or by none.
-    fn set(&mut self, start: u64, end: u64, name: Option<Name>) {
+    fn set(&mut self, start: u64, end: u64, name: Option<RegionName>) {
         if start < end {
             self.forget_pages(start, end);
             self.rename(start, end, name);
@@ -280,8 +280,8 @@ impl Mappings {
     }
 
     /// Sets or removes the name of a range. Parts of known ranges beyond it keep their names.
-    fn rename(&mut self, start: u64, end: u64, name: Option<Name>) {
-        self.last = Range::default();
+    fn rename(&mut self, start: u64, end: u64, name: Option<RegionName>) {
+        self.last = MappedRange::default();
         let overlapping = self.ranges.range(..end).rev().take_while(|(_, (other, _))| *other > start);
         let overlapping: Vec<_> = overlapping.map(|(other, range)| (*other, *range)).collect();
         for (other, (other_end, other_name)) in overlapping {
@@ -320,7 +320,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn names(mappings: &Mappings, pages: u64) -> Vec<Option<Name>> {
+    fn names(mappings: &Mappings, pages: u64) -> Vec<Option<RegionName>> {
         (0..pages).map(|page| mappings.known(page * 4096).map(|range| range.name)).collect()
     }
 

@@ -2,13 +2,13 @@
 
 use crate::caches::Caches;
 use crate::code::{Code, Codes};
-use crate::exec::{Launcher, Left};
+use crate::exec::{Launcher, LeftToKernel};
 use crate::mappings::Mappings;
 use crate::recorder::Recorder;
-use crate::sampling::Samples;
-use crate::settings::Settings;
+use crate::sampling::ThreadSamples;
+use crate::settings::PluginSettings;
 use crate::summary_file::SummaryFile;
-use crate::thread::{Counts, Piece};
+use crate::thread::{ThreadCounts, AccessPiece};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -27,14 +27,14 @@ const LOOK: u32 = 256;
 const FUNCTIONS: usize = 1000;
 
 /// State that the threads share.
-pub(crate) struct Shared {
-    settings: Settings,
+pub(crate) struct ProcessState {
+    settings: PluginSettings,
     /// Command line of this QEMU, if it is known.
     pub(crate) launcher: Option<Launcher>,
     pub(crate) codes: Codes,
     /// Number of completed turns. Threads process their buffers one after another, in the order of turns.
     pub(crate) turn: u64,
-    pub(crate) samples: Samples,
+    pub(crate) samples: ThreadSamples,
     pub(crate) mappings: Mappings,
     caches: Caches,
     recorder: Recorder,
@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     /// Whether it was checked that guest addresses are equal to addresses of this process.
     pub(crate) is_checked: bool,
     /// Counts of each thread as of its last buffer, indexed by thread number.
-    threads: Vec<Counts>,
+    threads: Vec<ThreadCounts>,
     /// Instructions executed by all threads.
     instructions: u64,
     /// Number of running threads.
@@ -64,21 +64,21 @@ pub(crate) struct Shared {
     buffers: u32,
 }
 
-impl Shared {
+impl ProcessState {
     /// Starts the record of this process.
     ///
     /// # Errors
     /// If its file cannot be written, or its caches cannot be simulated.
-    pub(crate) fn new(settings: Settings, program: String) -> Result<Shared, String> {
+    pub(crate) fn new(settings: PluginSettings, program: String) -> Result<ProcessState, String> {
         let file = SummaryFile::create(&settings.out)?;
         let caches = Caches::new(&settings)?;
         let recorder = Recorder::new(file.recording(), caches.header(), settings.limit);
         let now = Instant::now();
-        let shared = Shared {
+        let shared = ProcessState {
             launcher: Launcher::find(),
             codes: Codes::new(),
             turn: 0,
-            samples: Samples::new(settings.plan, settings.seed),
+            samples: ThreadSamples::new(settings.plan, settings.seed),
             mappings: Mappings::new(),
             caches,
             recorder,
@@ -115,7 +115,7 @@ impl Shared {
         self.caches.forget_counts();
         self.misses.fill(0);
         self.left.clear();
-        self.threads = vec![Counts::default()];
+        self.threads = vec![ThreadCounts::default()];
         self.instructions = 0;
         self.alive = 1;
         self.start = Instant::now();
@@ -127,14 +127,14 @@ impl Shared {
 
     /// Registers a new thread and returns its number.
     pub(crate) fn add_thread(&mut self) -> u32 {
-        self.threads.push(Counts::default());
+        self.threads.push(ThreadCounts::default());
         self.samples.add_thread();
         self.alive += 1;
         self.threads.len() as u32 - 1
     }
 
     /// Updates the counts of a thread. They are final if the thread has ended.
-    pub(crate) fn set_counts(&mut self, thread: u32, counts: Counts, has_ended: bool) {
+    pub(crate) fn set_counts(&mut self, thread: u32, counts: ThreadCounts, has_ended: bool) {
         let before = std::mem::replace(&mut self.threads[thread as usize], counts);
         self.instructions += counts.instructions - before.instructions;
         self.caches.advance(self.instructions);
@@ -171,7 +171,7 @@ impl Shared {
         &mut self,
         thread: u32,
         code: &Code,
-        piece: &Piece,
+        piece: &AccessPiece,
         window: Option<&mut RecordedWindow>,
     ) {
         if self.caches.access(thread, code, piece, window) {
@@ -186,7 +186,7 @@ impl Shared {
     }
 
     #[cold]
-    fn missed(&mut self, code: &Code, piece: &Piece) {
+    fn missed(&mut self, code: &Code, piece: &AccessPiece) {
         let number = code.number as usize;
         if number >= self.misses.len() {
             self.misses.resize(self.codes.all().len().max(number + 1), 0);
@@ -212,7 +212,7 @@ impl Shared {
     }
 
     /// Records that the kernel was asked to run a program outside the recorder.
-    pub(crate) fn leave_program(&mut self, path: String, left: Left) {
+    pub(crate) fn leave_program(&mut self, path: String, left: LeftToKernel) {
         self.left.push(LeftProgram { path, reason: left.reason().into() });
         self.write(RecordEnding::Exec);
     }
@@ -258,7 +258,7 @@ impl Shared {
 
     fn threads(&self) -> Vec<ThreadSummary> {
         let numbered = (0..).zip(&self.threads);
-        let summary = |(thread, counts): (u32, &Counts)| ThreadSummary {
+        let summary = |(thread, counts): (u32, &ThreadCounts)| ThreadSummary {
             period: self.samples.plan(thread).period,
             windows: self.samples.windows(thread),
             ..counts.summary(thread, self.caches.counters(thread))
@@ -290,7 +290,7 @@ fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-impl Counts {
+impl ThreadCounts {
     fn summary(&self, thread: u32, caches: CacheCounters) -> ThreadSummary {
         ThreadSummary {
             thread,

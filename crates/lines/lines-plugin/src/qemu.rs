@@ -13,7 +13,7 @@ const NO_REGISTERS: c_int = 0;
 const LOADS_AND_STORES: c_int = 3;
 
 /// Identifier that QEMU assigns to a plugin.
-pub(crate) type Id = u64;
+pub(crate) type PluginId = u64;
 /// Opaque description of an access. It is the same for each execution of the same instruction.
 pub(crate) type AccessInfo = u32;
 
@@ -38,13 +38,13 @@ pub(crate) struct Info {
     pub(crate) is_system_emulation: bool,
 }
 
-pub(crate) type OfThread = extern "C" fn(Id, c_uint);
-pub(crate) type OfTranslation = extern "C" fn(Id, *mut Tb);
+pub(crate) type ThreadCallback = extern "C" fn(PluginId, c_uint);
+pub(crate) type OfTranslation = extern "C" fn(PluginId, *mut Tb);
 pub(crate) type OfBlock = extern "C" fn(c_uint, *mut c_void);
 pub(crate) type OfAccess = extern "C" fn(c_uint, AccessInfo, u64, *mut c_void);
-pub(crate) type OfSystemCall = extern "C" fn(Id, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64);
-pub(crate) type OfReturn = extern "C" fn(Id, c_uint, i64, i64);
-pub(crate) type OfExit = extern "C" fn(Id, *mut c_void);
+pub(crate) type OfSystemCall = extern "C" fn(PluginId, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64);
+pub(crate) type OfReturn = extern "C" fn(PluginId, c_uint, i64, i64);
+pub(crate) type OfExit = extern "C" fn(PluginId, *mut c_void);
 
 /// Declares the functions that are looked up. Each is named as in QEMU, without the prefix `qemu_plugin_`.
 macro_rules! functions {
@@ -75,14 +75,14 @@ macro_rules! functions {
 }
 
 functions! {
-    register_vcpu_init_cb: fn(Id, OfThread);
-    register_vcpu_exit_cb: fn(Id, OfThread);
-    register_vcpu_tb_trans_cb: fn(Id, OfTranslation);
+    register_vcpu_init_cb: fn(PluginId, ThreadCallback);
+    register_vcpu_exit_cb: fn(PluginId, ThreadCallback);
+    register_vcpu_tb_trans_cb: fn(PluginId, OfTranslation);
     register_vcpu_tb_exec_cb: fn(*mut Tb, OfBlock, c_int, *mut c_void);
     register_vcpu_mem_cb: fn(*mut Insn, OfAccess, c_int, c_int, *mut c_void);
-    register_vcpu_syscall_cb: fn(Id, OfSystemCall);
-    register_vcpu_syscall_ret_cb: fn(Id, OfReturn);
-    register_atexit_cb: fn(Id, OfExit, *mut c_void);
+    register_vcpu_syscall_cb: fn(PluginId, OfSystemCall);
+    register_vcpu_syscall_ret_cb: fn(PluginId, OfReturn);
+    register_atexit_cb: fn(PluginId, OfExit, *mut c_void);
     tb_n_insns: fn(*const Tb) -> usize;
     tb_get_insn: fn(*const Tb, usize) -> *mut Insn;
     insn_data: fn(*const Insn) -> *const c_void;
@@ -102,8 +102,8 @@ fn address(name: &str) -> Option<*mut c_void> {
 
 /// Callbacks that a plugin registers once.
 pub(crate) struct Callbacks {
-    pub(crate) thread_started: OfThread,
-    pub(crate) thread_ended: OfThread,
+    pub(crate) thread_started: ThreadCallback,
+    pub(crate) thread_ended: ThreadCallback,
     pub(crate) translated: OfTranslation,
     pub(crate) system_call: OfSystemCall,
     pub(crate) system_call_returned: OfReturn,
@@ -112,7 +112,7 @@ pub(crate) struct Callbacks {
 
 impl Qemu {
     /// Registers the callbacks.
-    pub(crate) fn register(&self, id: Id, callbacks: &Callbacks) {
+    pub(crate) fn register(&self, id: PluginId, callbacks: &Callbacks) {
         // SAFETY: `id` is the identifier that QEMU assigned to this plugin, and each callback has the type that the
         // interface requires.
         unsafe {
@@ -136,18 +136,18 @@ impl Qemu {
     ///
     /// # Safety
     /// `tb` must be the pointer that QEMU passed to the translation callback that is running.
-    pub(crate) unsafe fn translation(&self, tb: *mut Tb) -> Translation<'_> {
-        Translation { qemu: self, tb }
+    pub(crate) unsafe fn translation(&self, tb: *mut Tb) -> TranslatedBlock<'_> {
+        TranslatedBlock { qemu: self, tb }
     }
 }
 
 /// Block that is being translated.
-pub(crate) struct Translation<'a> {
+pub(crate) struct TranslatedBlock<'a> {
     qemu: &'a Qemu,
     tb: *mut Tb,
 }
 
-impl<'a> Translation<'a> {
+impl<'a> TranslatedBlock<'a> {
     /// Returns the instructions in order.
     pub(crate) fn instructions(&self) -> impl Iterator<Item = Translated<'a>> + use<'a> {
         let (qemu, tb) = (self.qemu, self.tb);

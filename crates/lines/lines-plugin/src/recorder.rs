@@ -1,7 +1,7 @@
 //! Recorder of a process, which appends windows to its file and keeps the file below its size limit.
 
 use crate::code::Code;
-use crate::sampling::Samples;
+use crate::sampling::ThreadSamples;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Write};
 use std::path::PathBuf;
@@ -74,7 +74,7 @@ impl Recorder {
 
     /// Appends a window. If the file becomes too large, it is thinned, together with the samples of the threads that
     /// have the most windows.
-    pub(crate) fn append(&mut self, window: &RecordedWindow, codes: &[&'static Code], samples: &mut Samples) {
+    pub(crate) fn append(&mut self, window: &RecordedWindow, codes: &[&'static Code], samples: &mut ThreadSamples) {
         if self.error.is_some() {
             return;
         }
@@ -97,7 +97,7 @@ impl Recorder {
         &mut self,
         window: &RecordedWindow,
         codes: &[&'static Code],
-        samples: &mut Samples,
+        samples: &mut ThreadSamples,
     ) -> Result<(), RecordingError> {
         if self.file.is_none() {
             self.file = Some(self.begin()?);
@@ -116,7 +116,7 @@ impl Recorder {
     }
 
     /// Replaces the file by one that only contains the windows that are still in the samples.
-    fn thin(&mut self, codes: &[&'static Code], samples: &mut Samples) -> Result<(), RecordingError> {
+    fn thin(&mut self, codes: &[&'static Code], samples: &mut ThreadSamples) -> Result<(), RecordingError> {
         let path = self.path();
         let mut old = Reader::new(BufReader::new(File::open(&path).map_err(io)?))?;
         let aside = path.with_extension("part");

@@ -15,7 +15,7 @@ use unrack_basis::SplitMix64;
 
 /// Distance and length of windows, in instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct WindowPlan {
     /// Distance between the beginnings of successive windows.
     pub(crate) period: u64,
     /// Length of a window, without its lead.
@@ -26,18 +26,18 @@ pub(crate) struct Plan {
 
 /// Sample of a thread: windows begin at `phase + k * period`.
 #[derive(Clone, Debug)]
-pub(crate) struct Sample {
-    plan: Plan,
+pub(crate) struct SamplingWindows {
+    plan: WindowPlan,
     phase: u64,
     random: SplitMix64,
 }
 
-impl Sample {
+impl SamplingWindows {
     /// Chooses the position of the first window at random.
-    pub(crate) fn new(plan: Plan, seed: u64) -> Sample {
+    pub(crate) fn new(plan: WindowPlan, seed: u64) -> SamplingWindows {
         let mut random = SplitMix64::new(seed);
         let phase = random.next_u64() % plan.period;
-        Sample { plan, phase, random }
+        SamplingWindows { plan, phase, random }
     }
 
     /// Returns the first beginning of a window at or after `instructions`.
@@ -63,28 +63,28 @@ impl Sample {
 
 /// Samples of all threads of a process, indexed by thread number.
 #[derive(Clone, Debug)]
-pub(crate) struct Samples {
-    plan: Plan,
+pub(crate) struct ThreadSamples {
+    plan: WindowPlan,
     seed: u64,
     threads: Vec<ThreadSample>,
 }
 
 #[derive(Clone, Debug)]
 struct ThreadSample {
-    sample: Sample,
+    sample: SamplingWindows,
     /// Number of windows in the recording.
     windows: u64,
 }
 
-impl Samples {
+impl ThreadSamples {
     /// Creates the samples of a process without threads.
-    pub(crate) fn new(plan: Plan, seed: u64) -> Samples {
-        Samples { plan, seed, threads: Vec::new() }
+    pub(crate) fn new(plan: WindowPlan, seed: u64) -> ThreadSamples {
+        ThreadSamples { plan, seed, threads: Vec::new() }
     }
 
     /// Returns the samples of a child of this process, which has one thread.
-    pub(crate) fn of_child(&self) -> Samples {
-        let mut child = Samples::new(self.plan, self.seed);
+    pub(crate) fn of_child(&self) -> ThreadSamples {
+        let mut child = ThreadSamples::new(self.plan, self.seed);
         child.add_thread();
         child
     }
@@ -92,11 +92,11 @@ impl Samples {
     /// Adds a thread, and chooses the position of its first window at random.
     pub(crate) fn add_thread(&mut self) {
         let seed = self.seed ^ (self.threads.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.threads.push(ThreadSample { sample: Sample::new(self.plan, seed), windows: 0 });
+        self.threads.push(ThreadSample { sample: SamplingWindows::new(self.plan, seed), windows: 0 });
     }
 
     /// Returns the distance and the length of a thread's windows.
-    pub(crate) fn plan(&self, thread: u32) -> Plan {
+    pub(crate) fn plan(&self, thread: u32) -> WindowPlan {
         self.sample(thread).plan
     }
 
@@ -132,7 +132,7 @@ impl Samples {
         }
     }
 
-    fn sample(&self, thread: u32) -> &Sample {
+    fn sample(&self, thread: u32) -> &SamplingWindows {
         &self.threads[thread as usize].sample
     }
 }
@@ -142,9 +142,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const PLAN: Plan = Plan { period: 1000, window: 80, lead: 20 };
+    const PLAN: WindowPlan = WindowPlan { period: 1000, window: 80, lead: 20 };
 
-    fn starts(sample: &Sample, end: u64) -> Vec<u64> {
+    fn starts(sample: &SamplingWindows, end: u64) -> Vec<u64> {
         let next = |start: &u64| Some(sample.next(start + 1)).filter(|next| *next < end);
         std::iter::successors(Some(sample.next(0)), next).collect()
     }
@@ -152,7 +152,7 @@ mod tests {
     proptest! {
         #[test]
         fn windows_are_at_one_distance(seed: u64) {
-            let sample = Sample::new(PLAN, seed);
+            let sample = SamplingWindows::new(PLAN, seed);
             let starts = starts(&sample, 100_000);
             prop_assert!(starts[0] < 1000 && starts.len() == 100);
             prop_assert!(starts.windows(2).all(|pair| pair[1] - pair[0] == 1000));
@@ -160,7 +160,7 @@ mod tests {
 
         #[test]
         fn half_of_the_windows_stay_when_the_distance_doubles(seed: u64, times in 1usize..5) {
-            let before = Sample::new(PLAN, seed);
+            let before = SamplingWindows::new(PLAN, seed);
             let mut after = before.clone();
             (0..times).for_each(|_| after.halve());
             let kept: Vec<u64> = starts(&before, 160_000).into_iter().filter(|start| after.has(*start)).collect();
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_thread_with_few_windows_keeps_them_beside_one_with_many() {
-        let mut samples = Samples::new(PLAN, 7);
+        let mut samples = ThreadSamples::new(PLAN, 7);
         samples.add_thread();
         samples.add_thread();
         for (thread, windows) in [(0, 900), (1, 120)] {
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!((samples.plan(0).period, samples.plan(1).period), (2000, 1000));
         assert_eq!((samples.windows(0), samples.windows(1)), (0, 0), "to be counted again");
         // Many threads of one window each are thinned together.
-        let mut samples = Samples::new(PLAN, 7);
+        let mut samples = ThreadSamples::new(PLAN, 7);
         for thread in 0..2000 {
             samples.add_thread();
             samples.count(thread);
@@ -193,7 +193,7 @@ mod tests {
     fn every_place_is_as_likely_after_halving() {
         let mut counts = [0u32; 4];
         for seed in 0..4000 {
-            let mut sample = Sample::new(PLAN, seed);
+            let mut sample = SamplingWindows::new(PLAN, seed);
             sample.halve();
             sample.halve();
             counts[(sample.phase / 1000) as usize] += 1;

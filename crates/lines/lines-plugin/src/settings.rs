@@ -1,6 +1,6 @@
 //! Settings of a run, parsed from the arguments of the plugin: `name=value`, separated by commas.
 
-use crate::sampling::Plan;
+use crate::sampling::WindowPlan;
 use std::path::PathBuf;
 use std::str::FromStr;
 use unrack_lines::placement::PagePlacement;
@@ -8,11 +8,11 @@ use unrack_lines::processor::Processor;
 
 /// Settings of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Settings {
+pub(crate) struct PluginSettings {
     /// Directory of the records (`out`).
     pub(crate) out: PathBuf,
     /// Initial distance and length of windows (`period`, `window`, `lead`).
-    pub(crate) plan: Plan,
+    pub(crate) plan: WindowPlan,
     /// Seed of the sample (`seed`).
     pub(crate) seed: u64,
     /// Maximum size of a recording, in bytes (`limit`).
@@ -39,14 +39,14 @@ const SHORTEST: u64 = 1024;
 /// Maximum bytes of a recording: about 1500 windows of a program whose accesses compress badly.
 const LIMIT: u64 = 128 << 20;
 
-impl Settings {
+impl PluginSettings {
     /// Parses the arguments.
     ///
     /// # Errors
     /// A description of the fault and its position.
-    pub(crate) fn parse<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Settings, String> {
+    pub(crate) fn parse<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<PluginSettings, String> {
         let mut out = None;
-        let mut plan = Plan { period: PERIOD, window: WINDOW, lead: LEAD };
+        let mut plan = WindowPlan { period: PERIOD, window: WINDOW, lead: LEAD };
         let (mut seed, mut limit, mut cores) = (0, LIMIT, 1);
         let (mut processor, mut placements) = (None, Vec::new());
         for argument in arguments {
@@ -70,7 +70,7 @@ impl Settings {
         let out = out.filter(|out| out.is_absolute());
         let out = out.ok_or("out: the absolute path of a folder is needed")?;
         let processor = processor.ok_or("processor: the name of one is needed, such as zen3")?;
-        Ok(Settings { out, plan, seed, limit, processor, cores, placements })
+        Ok(PluginSettings { out, plan, seed, limit, processor, cores, placements })
     }
 }
 
@@ -87,8 +87,8 @@ fn parsed<T: FromStr<Err: std::fmt::Display>>(name: &str, value: &str) -> Result
 mod tests {
     use super::*;
 
-    fn settings(arguments: &[&str]) -> Result<Settings, String> {
-        Settings::parse(["processor=zen3"].iter().chain(arguments).copied())
+    fn settings(arguments: &[&str]) -> Result<PluginSettings, String> {
+        PluginSettings::parse(["processor=zen3"].iter().chain(arguments).copied())
     }
 
     #[test]
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!((settings.plan.window, settings.plan.lead), (2000, LEAD));
         assert_eq!(settings.limit, LIMIT);
         assert_eq!((settings.cores, settings.placements), (1, Vec::new()));
-        assert!(Settings::parse(["out=/x"].into_iter()).unwrap_err().starts_with("processor"));
+        assert!(PluginSettings::parse(["out=/x"].into_iter()).unwrap_err().starts_with("processor"));
     }
 
     #[test]

@@ -6,12 +6,12 @@ use crate::qemu::{AccessInfo, Qemu};
 const ENTRIES: usize = 64;
 
 /// Direct-mapped cache of sizes and directions.
-pub(crate) struct Sizes([(AccessInfo, u8, bool); ENTRIES]);
+pub(crate) struct SizeCache([(AccessInfo, u8, bool); ENTRIES]);
 
-impl Sizes {
-    pub(crate) fn new() -> Sizes {
+impl SizeCache {
+    pub(crate) fn new() -> SizeCache {
         // No access has 0 bytes, so a size of 0 marks a free entry.
-        Sizes([(0, 0, false); ENTRIES])
+        SizeCache([(0, 0, false); ENTRIES])
     }
 
     /// Returns the number of bytes of an access, and whether it is a store.

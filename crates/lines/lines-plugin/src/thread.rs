@@ -1,11 +1,11 @@
 //! State of a thread, which converts its events to executions of blocks and accesses to lines.
 
-use crate::code::{BlockStep as Continuation, Code, Site};
-use crate::events::{Event, Events};
+use crate::code::{BlockExit as Continuation, Code, AccessSite};
+use crate::events::{Event, EventBuffer};
 use crate::predictor::Predictor;
-use crate::process::Shared;
+use crate::process::ProcessState;
 use crate::qemu::Qemu;
-use crate::sizes::Sizes;
+use crate::sizes::SizeCache;
 use unrack_lines::hierarchy::Kind;
 use unrack_lines::instruction::BlockEnding;
 use unrack_lines::window::{BlockStep, RecordedWindow};
@@ -25,7 +25,7 @@ const TRAINING: u64 = 500_000;
 /// Recorded thread of the program.
 pub(crate) struct Thread {
     /// Events that have not been processed yet.
-    pub(crate) events: Events,
+    pub(crate) events: EventBuffer,
     /// State after the events that have been processed.
     pub(crate) state: State,
     /// System call in progress whose result is needed; `None` for others.
@@ -34,7 +34,7 @@ pub(crate) struct Thread {
 
 /// Counts of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct ThreadCounts {
     /// Instructions executed.
     pub(crate) instructions: u64,
     /// Loads, counted once per line.
@@ -52,13 +52,13 @@ pub(crate) struct Counts {
 /// State of a thread after the processed events.
 pub(crate) struct State {
     number: u32,
-    counts: Counts,
+    counts: ThreadCounts,
     predictor: Predictor,
-    sizes: Sizes,
+    sizes: SizeCache,
     /// Block that is being executed.
     current: Option<Current>,
     /// Accesses that may still grow, by direction: load and store.
-    pending: [Option<Piece>; 2],
+    pending: [Option<AccessPiece>; 2],
     /// Code line of the last instruction.
     code_line: u64,
     /// Window that is being recorded.
@@ -82,7 +82,7 @@ struct Current {
 /// Contiguous bytes that one instruction accesses in one direction, joined from the parts that QEMU reports as long
 /// as they stay within one line.
 #[derive(Clone, Copy)]
-pub(crate) struct Piece {
+pub(crate) struct AccessPiece {
     /// Index of the instruction in its block.
     pub(crate) instruction: u16,
     /// Address of the first byte.
@@ -94,23 +94,23 @@ pub(crate) struct Piece {
 }
 
 impl Thread {
-    pub(crate) fn new(number: u32, shared: &Shared) -> Thread {
+    pub(crate) fn new(number: u32, shared: &ProcessState) -> Thread {
         let state = State {
             number,
-            counts: Counts::default(),
+            counts: ThreadCounts::default(),
             predictor: Predictor::new(),
-            sizes: Sizes::new(),
+            sizes: SizeCache::new(),
             current: None,
             pending: [None; 2],
             code_line: u64::MAX,
             window: None,
             boundary: shared.samples.next(number, 0),
         };
-        Thread { events: Events::new(), state, pending_call: None }
+        Thread { events: EventBuffer::new(), state, pending_call: None }
     }
 
     /// Processes the events in the buffer.
-    pub(crate) fn process(&mut self, shared: &mut Shared, qemu: &Qemu) {
+    pub(crate) fn process(&mut self, shared: &mut ProcessState, qemu: &Qemu) {
         for event in self.events.iter() {
             match event {
                 Event::Block(code) => self.state.enter(code, shared),
@@ -126,7 +126,7 @@ impl Thread {
     }
 
     /// Processes the remaining events, at the end of the thread or of its program.
-    pub(crate) fn finish(&mut self, shared: &mut Shared, qemu: &Qemu, has_ended: bool) {
+    pub(crate) fn finish(&mut self, shared: &mut ProcessState, qemu: &Qemu, has_ended: bool) {
         self.process(shared, qemu);
         self.state.leave(None, shared);
         self.state.close_window(shared);
@@ -135,11 +135,11 @@ impl Thread {
     }
 
     /// Continues as the only thread of a child process. Counts and events of the parent are discarded.
-    pub(crate) fn begin_child(&mut self, shared: &Shared) {
+    pub(crate) fn begin_child(&mut self, shared: &ProcessState) {
         self.events.clear();
         self.pending_call = None;
         let state = &mut self.state;
-        (state.number, state.counts) = (0, Counts::default());
+        (state.number, state.counts) = (0, ThreadCounts::default());
         (state.current, state.pending, state.window) = (None, [None; 2], None);
         state.boundary = shared.samples.next(0, 0);
     }
@@ -147,7 +147,7 @@ impl Thread {
 
 impl State {
     /// Starts the execution of a block, whose address shows how the previous block ended.
-    fn enter(&mut self, code: &'static Code, shared: &mut Shared) {
+    fn enter(&mut self, code: &'static Code, shared: &mut ProcessState) {
         if let Some(current) = &mut self.current
             && current.code.ends_repeated
             && current.code.step(code.block.pc) == Continuation::Repeated
@@ -174,7 +174,7 @@ impl State {
 
     /// Fetches the code lines of a block. The first one is skipped if the previous block ended in it.
     #[inline]
-    fn fetch(&mut self, code: &Code, shared: &mut Shared) {
+    fn fetch(&mut self, code: &Code, shared: &mut ProcessState) {
         let (first, last) = (code.block.pc / LINE, (code.block.behind() - 1) / LINE);
         for line in (first..=last).skip(usize::from(first == self.code_line)) {
             shared.fetch(self.number, line * LINE, self.window.as_mut());
@@ -183,7 +183,7 @@ impl State {
     }
 
     /// Ends the execution of a block, after which execution continues at `next`.
-    fn leave(&mut self, next: Option<u64>, shared: &mut Shared) {
+    fn leave(&mut self, next: Option<u64>, shared: &mut ProcessState) {
         self.flush(shared);
         let Some(Current { code, last_access, .. }) = self.current.take() else { return };
         let continuation = next.map_or(Continuation::Whole, |next| code.step(next));
@@ -217,7 +217,7 @@ impl State {
 
     /// Processes an access of the current block.
     #[inline]
-    fn access(&mut self, instruction: u16, address: u64, bytes: u8, is_store: bool, shared: &mut Shared) {
+    fn access(&mut self, instruction: u16, address: u64, bytes: u8, is_store: bool, shared: &mut ProcessState) {
         let Some(current) = &mut self.current else { return };
         // With several threads, QEMU 7.2 was observed to report an access with an instruction index beyond the block.
         // Such an access is attributed to the last instruction.
@@ -229,19 +229,19 @@ impl State {
         }
         let kind = match (is_store, site) {
             (false, _) => Kind::Load,
-            (true, Site::Nontemporal) => Kind::NontemporalStore,
+            (true, AccessSite::Nontemporal) => Kind::NontemporalStore,
             (true, _) => Kind::Store,
         };
-        let piece = Piece { instruction, address, bytes: u64::from(bytes), kind };
-        if is_store && site == Site::Atomic && self.pending[0].is_none() {
+        let piece = AccessPiece { instruction, address, bytes: u64::from(bytes), kind };
+        if is_store && site == AccessSite::Atomic && self.pending[0].is_none() {
             // While there are several threads, QEMU reports an atomic instruction as a single store.
-            self.pending[0] = Some(Piece { kind: Kind::Load, ..piece });
+            self.pending[0] = Some(AccessPiece { kind: Kind::Load, ..piece });
         }
         self.add(piece, shared);
     }
 
     /// Joins a piece with the pending access of its direction, or replaces that access.
-    fn add(&mut self, piece: Piece, shared: &mut Shared) {
+    fn add(&mut self, piece: AccessPiece, shared: &mut ProcessState) {
         let pending = &mut self.pending[piece.kind.is_store() as usize];
         match pending {
             Some(pending) if pending.grows_by(&piece) => pending.bytes += piece.bytes,
@@ -254,7 +254,7 @@ impl State {
     }
 
     #[inline]
-    fn flush(&mut self, shared: &mut Shared) {
+    fn flush(&mut self, shared: &mut ProcessState) {
         for direction in 0..self.pending.len() {
             if let Some(piece) = self.pending[direction].take() {
                 self.emit(piece, shared);
@@ -263,11 +263,11 @@ impl State {
     }
 
     /// Passes a piece to the caches, line by line.
-    fn emit(&mut self, mut piece: Piece, shared: &mut Shared) {
+    fn emit(&mut self, mut piece: AccessPiece, shared: &mut ProcessState) {
         loop {
             let room = LINE - piece.address % LINE;
             let bytes = piece.bytes.min(room);
-            self.emit_line(Piece { bytes, ..piece }, shared);
+            self.emit_line(AccessPiece { bytes, ..piece }, shared);
             if piece.bytes <= room {
                 return;
             }
@@ -276,7 +276,7 @@ impl State {
         }
     }
 
-    fn emit_line(&mut self, piece: Piece, shared: &mut Shared) {
+    fn emit_line(&mut self, piece: AccessPiece, shared: &mut ProcessState) {
         let Some(current) = &mut self.current else { return };
         current.accesses += 1;
         match piece.kind.is_store() {
@@ -287,7 +287,7 @@ impl State {
     }
 
     /// Starts or ends a window.
-    fn turn(&mut self, shared: &mut Shared) {
+    fn turn(&mut self, shared: &mut ProcessState) {
         let instructions = self.counts.instructions;
         let plan = shared.samples.plan(self.number);
         if self.window.is_some() {
@@ -313,7 +313,7 @@ impl State {
     }
 
     /// Ends a window. A window that consists only of its lead is dropped.
-    fn close_window(&mut self, shared: &mut Shared) {
+    fn close_window(&mut self, shared: &mut ProcessState) {
         let Some(window) = self.window.take() else { return };
         if self.counts.instructions > window.start + u64::from(window.lead) {
             shared.record(&window);
@@ -323,15 +323,15 @@ impl State {
 
 /// Returns whether the line that a repeated instruction writes, or reads if it does not write, has room for more
 /// bytes.
-fn is_within_line(pending: &[Option<Piece>; 2]) -> bool {
+fn is_within_line(pending: &[Option<AccessPiece>; 2]) -> bool {
     let [load, store] = pending;
     store.or(*load).is_some_and(|piece| !piece.address.wrapping_add(piece.bytes).is_multiple_of(LINE))
 }
 
-impl Piece {
+impl AccessPiece {
     /// Returns whether another piece continues this one within its line. This happens because QEMU reports a vector
     /// access in parts.
-    fn grows_by(&self, next: &Piece) -> bool {
+    fn grows_by(&self, next: &AccessPiece) -> bool {
         let end = self.address.wrapping_add(self.bytes);
         let room = LINE - end % LINE;
         next.address == end && room < LINE && next.bytes <= room
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn parts_of_a_vector_are_one_access_within_a_line() {
-        let piece = |address, bytes| Piece { instruction: 0, address, bytes, kind: Kind::Load };
+        let piece = |address, bytes| AccessPiece { instruction: 0, address, bytes, kind: Kind::Load };
         assert!(piece(0x1000, 8).grows_by(&piece(0x1008, 8)));
         assert!(piece(0x1030, 8).grows_by(&piece(0x1038, 8)));
         assert!(!piece(0x1038, 8).grows_by(&piece(0x1040, 8)), "the next line");

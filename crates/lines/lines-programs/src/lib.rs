@@ -13,4 +13,4 @@ mod environment;
 mod program;
 
 pub use environment::split;
-pub use program::{Left, ResolvedProgram, no_option, resolve};
+pub use program::{LeftToKernel, ResolvedProgram, no_option, resolve};

@@ -24,7 +24,7 @@ pub struct ResolvedProgram {
 
 /// Reason why a program is left to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
+pub enum LeftToKernel {
     /// File that the kernel will refuse to execute.
     Refused,
     /// Program that may be executed but not read.
@@ -35,14 +35,14 @@ pub enum Left {
     Foreign,
 }
 
-impl Left {
+impl LeftToKernel {
     /// Returns the reason in words.
     pub fn reason(self) -> &'static str {
         match self {
-            Left::Refused => "it cannot be executed",
-            Left::Unreadable => "its file cannot be read",
-            Left::Privileged => "it is setuid, setgid or has capabilities",
-            Left::Foreign => "it is no x86-64 program",
+            LeftToKernel::Refused => "it cannot be executed",
+            LeftToKernel::Unreadable => "its file cannot be read",
+            LeftToKernel::Privileged => "it is setuid, setgid or has capabilities",
+            LeftToKernel::Foreign => "it is no x86-64 program",
         }
     }
 }
@@ -51,20 +51,20 @@ impl Left {
 ///
 /// # Errors
 /// Why the file is left to the kernel.
-pub fn resolve(path: CString, arguments: Vec<CString>) -> Result<ResolvedProgram, Left> {
+pub fn resolve(path: CString, arguments: Vec<CString>) -> Result<ResolvedProgram, LeftToKernel> {
     let mut program = ResolvedProgram { path, arguments };
     for _ in 0..=DEEPEST {
         let file = open(Path::new(OsStr::from_bytes(program.path.as_bytes())))?;
         let mut beginning = [0; LINE];
-        let count = file.read_at(&mut beginning, 0).map_err(|_| Left::Unreadable)?;
+        let count = file.read_at(&mut beginning, 0).map_err(|_| LeftToKernel::Unreadable)?;
         let beginning = &beginning[..count];
         match beginning.strip_prefix(b"#!") {
-            Some(line) => program = interpreted(line, program).ok_or(Left::Foreign)?,
+            Some(line) => program = interpreted(line, program).ok_or(LeftToKernel::Foreign)?,
             None if is_elf(beginning) && has_interpreter(&file, beginning) => return Ok(program),
-            None => return Err(Left::Foreign),
+            None => return Err(LeftToKernel::Foreign),
         }
     }
-    Err(Left::Foreign)
+    Err(LeftToKernel::Foreign)
 }
 
 /// Returns a path that QEMU does not take for an option.
@@ -75,17 +75,17 @@ pub fn no_option(path: CString) -> CString {
     CString::new([b"./", path.as_bytes()].concat()).unwrap_or_default()
 }
 
-fn open(path: &Path) -> Result<File, Left> {
-    accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).map_err(|_| Left::Refused)?;
+fn open(path: &Path) -> Result<File, LeftToKernel> {
+    accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).map_err(|_| LeftToKernel::Refused)?;
     // A pipe would wait for its other end.
-    let metadata = path.metadata().map_err(|_| Left::Refused)?;
+    let metadata = path.metadata().map_err(|_| LeftToKernel::Refused)?;
     if !metadata.is_file() {
-        return Err(Left::Refused);
+        return Err(LeftToKernel::Refused);
     }
     if is_privileged(path, &metadata) {
-        return Err(Left::Privileged);
+        return Err(LeftToKernel::Privileged);
     }
-    File::open(path).map_err(|_| Left::Unreadable)
+    File::open(path).map_err(|_| LeftToKernel::Unreadable)
 }
 
 fn is_privileged(path: &Path, metadata: &Metadata) -> bool {
@@ -150,9 +150,9 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;
-    use unrack_testing::Folder;
+    use unrack_testing::TestFolder;
 
-    fn file(folder: &Folder, name: &str, content: &[u8], mode: u32) -> PathBuf {
+    fn file(folder: &TestFolder, name: &str, content: &[u8], mode: u32) -> PathBuf {
         let path = folder.join(name);
         std::fs::write(&path, content).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -163,7 +163,7 @@ mod tests {
         words.iter().map(|word| CString::new(*word).unwrap()).collect()
     }
 
-    fn resolved(path: &Path, arguments: &[&str]) -> Result<ResolvedProgram, Left> {
+    fn resolved(path: &Path, arguments: &[&str]) -> Result<ResolvedProgram, LeftToKernel> {
         resolve(CString::new(path.as_os_str().as_bytes()).unwrap(), words(arguments))
     }
 
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn scripts_are_followed_to_their_interpreters() {
-        let folder = Folder::new("scripts");
+        let folder = TestFolder::new("scripts");
         let own = std::env::current_exe().unwrap();
         let own = own.to_str().unwrap();
         let line = format!("#! {own}  -e two words \nrest");
@@ -194,22 +194,22 @@ mod tests {
 
     #[test]
     fn what_qemu_cannot_run_is_left() {
-        let folder = Folder::new("left");
+        let folder = TestFolder::new("left");
         let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         let mut foreign = own[..4096].to_vec();
         foreign[18] = 183;
         let itself = folder.join("itself");
         let circle = file(&folder, "itself", format!("#!{}\n", itself.display()).as_bytes(), 0o755);
         let cases = [
-            (file(&folder, "foreign", &foreign, 0o755), Left::Foreign),
-            (file(&folder, "text", b"echo hello\n", 0o755), Left::Foreign),
-            (file(&folder, "empty", b"", 0o755), Left::Foreign),
-            (file(&folder, "bare", b"#!\n", 0o755), Left::Foreign),
-            (file(&folder, "not-executable", &own[..4096], 0o644), Left::Refused),
-            (file(&folder, "cut", &own[..64], 0o755), Left::Foreign),
-            (circle, Left::Foreign),
-            (folder.to_path_buf(), Left::Refused),
-            (folder.join("absent"), Left::Refused),
+            (file(&folder, "foreign", &foreign, 0o755), LeftToKernel::Foreign),
+            (file(&folder, "text", b"echo hello\n", 0o755), LeftToKernel::Foreign),
+            (file(&folder, "empty", b"", 0o755), LeftToKernel::Foreign),
+            (file(&folder, "bare", b"#!\n", 0o755), LeftToKernel::Foreign),
+            (file(&folder, "not-executable", &own[..4096], 0o644), LeftToKernel::Refused),
+            (file(&folder, "cut", &own[..64], 0o755), LeftToKernel::Foreign),
+            (circle, LeftToKernel::Foreign),
+            (folder.to_path_buf(), LeftToKernel::Refused),
+            (folder.join("absent"), LeftToKernel::Refused),
         ];
         for (path, left) in cases {
             assert_eq!(resolved(&path, &["x"]), Err(left), "{}", path.display());
@@ -218,9 +218,9 @@ mod tests {
 
     #[test]
     fn programs_that_get_the_rights_of_a_group_are_left() {
-        let folder = Folder::new("setgid");
+        let folder = TestFolder::new("setgid");
         let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         let path = file(&folder, "setgid", &own[..4096], 0o2755);
-        assert_eq!(resolved(&path, &["x"]), Err(Left::Privileged));
+        assert_eq!(resolved(&path, &["x"]), Err(LeftToKernel::Privileged));
     }
 }

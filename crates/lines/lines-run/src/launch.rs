@@ -2,7 +2,7 @@
 
 use crate::calibrate::Described;
 use crate::record::{self, ProcessRecord};
-use crate::stop::{self, Ended};
+use crate::stop::{self, RunEnd};
 use crate::{RunError, Tools, tools};
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -12,7 +12,7 @@ use std::process::{Command, ExitStatus};
 use std::time::Instant;
 use unrack_lines::placement::PagePlacement;
 use unrack_lines::processor::Processor;
-use unrack_lines_programs::{Left, ResolvedProgram, no_option, resolve, split};
+use unrack_lines_programs::{LeftToKernel, ResolvedProgram, no_option, resolve, split};
 use unrack_record::temporary::TemporaryFolder;
 
 /// Processor that QEMU presents to the program: all supported features except fast strings, because QEMU executes
@@ -91,7 +91,7 @@ pub fn run(tools: &Tools, command: &[OsString], options: &Options) -> Result<Ins
 
 /// Command that is ready to run.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedCommand {
     command: Command,
     folder: TemporaryFolder,
 }
@@ -102,7 +102,7 @@ pub struct Prepared {
 /// # Errors
 /// If the program cannot be run under QEMU, no processor is known, or the directory for its records cannot be
 /// created.
-pub fn prepare(tools: &Tools, command: &[OsString], options: &Options) -> Result<Prepared, RunError> {
+pub fn prepare(tools: &Tools, command: &[OsString], options: &Options) -> Result<PreparedCommand, RunError> {
     let program = program(command)?;
     let folder = TemporaryFolder::within(&std::env::temp_dir())
         .map_err(RunError::failed("create a folder for the records"))?;
@@ -116,10 +116,10 @@ pub fn prepare(tools: &Tools, command: &[OsString], options: &Options) -> Result
     command.args(program.arguments.iter().skip(1).map(words));
     command.env_clear().envs(kept.iter().filter_map(|variable| named(words(variable))));
     prepare_process(&mut command);
-    Ok(Prepared { command, folder })
+    Ok(PreparedCommand { command, folder })
 }
 
-impl Prepared {
+impl PreparedCommand {
     /// Returns the command, so that its standard input, output and error or its working directory can be set.
     pub fn command(&mut self) -> &mut Command {
         &mut self.command
@@ -141,7 +141,7 @@ impl Prepared {
         let ended =
             self.command.spawn().and_then(|mut child| stop::wait(&mut child, deadline, is_stopped, &mark));
         let (status, ended) = ended.map_err(RunError::failed("run qemu-x86_64"))?;
-        if ended == Ended::Stopped {
+        if ended == RunEnd::Stopped {
             return Err(RunError::Stopped);
         }
         let processes = record::read(self.folder.whole())?;
@@ -149,7 +149,7 @@ impl Prepared {
             let why = "QEMU ended before the program began; its message is on standard error";
             return Err(RunError::Lacking(why.into()));
         }
-        let was_ended = ended == Ended::Deadline;
+        let was_ended = ended == RunEnd::Deadline;
         Ok(InstrumentedRun { processes, status, was_ended, _folder: self.folder })
     }
 }
@@ -169,12 +169,12 @@ fn program(command: &[OsString]) -> Result<ResolvedProgram, RunError> {
     };
     resolve(path, arguments).map_err(|left| {
         refused(match left {
-            Left::Refused => "there is no such program, or it cannot be executed",
-            Left::Unreadable => "the program cannot be read: ask for the permission to read its file",
-            Left::Privileged => {
+            LeftToKernel::Refused => "there is no such program, or it cannot be executed",
+            LeftToKernel::Unreadable => "the program cannot be read: ask for the permission to read its file",
+            LeftToKernel::Privileged => {
                 "the program is setuid, setgid or has capabilities: run it as the user it becomes"
             }
-            Left::Foreign => "this is no program for x86-64 Linux: name its interpreter if it is a script",
+            LeftToKernel::Foreign => "this is no program for x86-64 Linux: name its interpreter if it is a script",
         })
     })
 }

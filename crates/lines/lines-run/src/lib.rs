@@ -18,6 +18,6 @@ mod stop;
 mod tools;
 
 pub use error::RunError;
-pub use launch::{InstrumentedRun, Options, Prepared, prepare, run};
+pub use launch::{InstrumentedRun, Options, PreparedCommand, prepare, run};
 pub use record::ProcessRecord;
 pub use tools::{PLUGIN_VARIABLE, QEMU_VARIABLE, Tools};

@@ -92,11 +92,11 @@ fn damaged(path: &Path, why: &serde_json::Error) -> RunError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unrack_testing::Folder;
+    use unrack_testing::TestFolder;
 
     #[test]
     fn damaged_records_are_named_and_other_files_left() {
-        let folder = Folder::new("records");
+        let folder = TestFolder::new("records");
         for (name, content) in [("5-0.json", ""), ("5-0.json.part", "{"), ("x.json", "{"), ("5-0.lines", "")]
         {
             std::fs::write(folder.join(name), content).unwrap();

@@ -18,7 +18,7 @@ const EMPTY_LOOKS: usize = 3;
 
 /// Way in which a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum RunEnd {
     /// It ended by itself.
     Itself,
     /// It was ended at its deadline.
@@ -37,16 +37,16 @@ pub(crate) fn wait(
     deadline: Option<Instant>,
     is_stopped: &dyn Fn() -> bool,
     mark: &[u8],
-) -> std::io::Result<(ExitStatus, Ended)> {
+) -> std::io::Result<(ExitStatus, RunEnd)> {
     loop {
         if is_stopped() {
-            return Ok((end(child, mark)?, Ended::Stopped));
+            return Ok((end(child, mark)?, RunEnd::Stopped));
         }
         if let Some(status) = child.try_wait()? {
-            return Ok((status, Ended::Itself));
+            return Ok((status, RunEnd::Itself));
         }
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            return Ok((end(child, mark)?, Ended::Deadline));
+            return Ok((end(child, mark)?, RunEnd::Deadline));
         }
         std::thread::sleep(LOOK);
     }
@@ -100,7 +100,7 @@ mod tests {
         let (mut one, mut other) = (waiting(&mark("one")), waiting(&mark("other")));
         let now = Some(Instant::now());
         let (status, ended) = wait(&mut one, now, &|| false, mark("one").as_bytes()).unwrap();
-        assert!(ended == Ended::Deadline && !status.success());
+        assert!(ended == RunEnd::Deadline && !status.success());
         assert!(other.try_wait().unwrap().is_none());
         assert!(!end(&mut other, mark("other").as_bytes()).unwrap().success());
     }
@@ -120,7 +120,7 @@ mod tests {
     fn a_run_that_ends_by_itself_has_its_status() {
         let mut run = Command::new("sh").args(["-c", "exit 7"]).spawn().unwrap();
         let (status, ended) = wait(&mut run, None, &|| false, b"unrack-stop-none").unwrap();
-        assert_eq!((status.code(), ended), (Some(7), Ended::Itself));
+        assert_eq!((status.code(), ended), (Some(7), RunEnd::Itself));
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
         let mark = format!("unrack-stop-asked-{}", std::process::id());
         let mut run = waiting(&mark);
         let (status, ended) = wait(&mut run, None, &|| true, mark.as_bytes()).unwrap();
-        assert!(ended == Ended::Stopped && !status.success());
+        assert!(ended == RunEnd::Stopped && !status.success());
         assert_eq!(end_marked(mark.as_bytes()), 0);
     }
 }

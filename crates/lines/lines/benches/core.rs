@@ -6,9 +6,9 @@
 
 use std::hint::black_box;
 use std::time::Instant;
-use unrack_lines::core::{CoreParameters, CoreReplay, Lane, MemoryParameters, NearPages};
+use unrack_lines::core::{CoreParameters, CoreReplay, MemoryLane, MemoryParameters, NearPages};
 use unrack_lines::instruction::{BlockEnding, CodeBlock, GENERAL, Instruction, MemoryUse, OperationClass};
-use unrack_lines::window::{BlockStep, LineAccess, Prefetch, RecordedWindow, Served, Walk};
+use unrack_lines::window::{BlockStep, LineAccess, Prefetch, RecordedWindow, ServedBy, WalkLoads};
 
 const STEPS: u32 = 4000;
 const PASSES: usize = 15;
@@ -72,23 +72,23 @@ fn window(block: &CodeBlock, steps: u32, misses: usize, prefetches: u32) -> Reco
             address: u64::from(number) * 64 + load as u64 * 8,
             bytes: 8,
             is_store: false,
-            served: if load < misses { Served::Memory } else { Served::L1 },
+            served: if load < misses { ServedBy::Memory } else { ServedBy::L1 },
             near: 0,
-            walk: Walk::default(),
+            walk: WalkLoads::default(),
         }));
         window.prefetches.extend((0..prefetches).map(|_| Prefetch {
             after: first_access,
             line: u64::from(number + 8) * 64,
-            served: Served::Memory,
+            served: ServedBy::Memory,
             near: 0,
         }));
     }
     window
 }
 
-fn lanes() -> Vec<Lane> {
+fn lanes() -> Vec<MemoryLane> {
     let near = MemoryParameters { latency: 300.0, interval: 9.5, ..MemoryParameters::default() };
-    let lane = |number: u8| Lane {
+    let lane = |number: u8| MemoryLane {
         pages: NearPages::Placement(number % 2),
         near,
         far: MemoryParameters { latency: 400.0 + 100.0 * f32::from(number), ..near },

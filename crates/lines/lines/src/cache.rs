@@ -43,7 +43,7 @@ impl Line {
 
 /// Mapping from a line number to a set.
 #[derive(Clone, Debug)]
-enum Index {
+enum SetIndex {
     /// Low bits of the line number, as in private caches.
     Low { mask: u64 },
     /// Low bits of the physical address: the bits of the line within its page, and a hash of the page number, which
@@ -56,20 +56,20 @@ enum Index {
     Remainder { sets: u64, multiplier: u128 },
 }
 
-impl Index {
+impl SetIndex {
     #[inline(always)]
     fn set(&self, line: u64) -> usize {
         match *self {
-            Index::Low { mask } => (line & mask) as usize,
-            Index::Physical { mask } => {
+            SetIndex::Low { mask } => (line & mask) as usize,
+            SetIndex::Physical { mask } => {
                 let frame = frame_of(line >> PAGE_LINES);
                 ((line & ((1 << PAGE_LINES) - 1) | frame << PAGE_LINES) & mask) as usize
             }
-            Index::Folded { bits, mask } => {
+            SetIndex::Folded { bits, mask } => {
                 let upper = line >> bits;
                 ((line ^ upper ^ (upper >> bits) ^ (upper >> (2 * bits))) & mask) as usize
             }
-            Index::Remainder { sets, multiplier } => remainder(line, sets, multiplier) as usize,
+            SetIndex::Remainder { sets, multiplier } => remainder(line, sets, multiplier) as usize,
         }
     }
 }
@@ -99,36 +99,36 @@ fn remainder(number: u64, divisor: u64, multiplier: u128) -> u64 {
 pub(crate) struct Cache {
     entries: Vec<u64>,
     ways: usize,
-    index: Index,
+    index: SetIndex,
 }
 
 impl Cache {
     /// Creates an empty private cache that is indexed by the low bits of the line number. `sets` is a power of two.
     pub(crate) fn new(sets: u64, ways: u32) -> Cache {
         assert!(sets.is_power_of_two(), "the sets of a private cache are checked to be a power of two");
-        Cache::with_index(sets, ways, Index::Low { mask: sets - 1 })
+        Cache::with_index(sets, ways, SetIndex::Low { mask: sets - 1 })
     }
 
     /// Creates an empty private cache that is indexed by the low bits of the physical address, with all pages treated
     /// as 4 KiB pages. `sets` is a power of two.
     pub(crate) fn physical(sets: u64, ways: u32) -> Cache {
         assert!(sets.is_power_of_two(), "the sets of a private cache are checked to be a power of two");
-        Cache::with_index(sets, ways, Index::Physical { mask: sets - 1 })
+        Cache::with_index(sets, ways, SetIndex::Physical { mask: sets - 1 })
     }
 
     /// Creates an empty shared cache that is indexed by a hash of the line number.
     pub(crate) fn shared(sets: u64, ways: u32) -> Cache {
         let index = if sets == 1 {
-            Index::Low { mask: 0 }
+            SetIndex::Low { mask: 0 }
         } else if sets.is_power_of_two() {
-            Index::Folded { bits: sets.trailing_zeros(), mask: sets - 1 }
+            SetIndex::Folded { bits: sets.trailing_zeros(), mask: sets - 1 }
         } else {
-            Index::Remainder { sets, multiplier: u128::MAX / u128::from(sets) + 1 }
+            SetIndex::Remainder { sets, multiplier: u128::MAX / u128::from(sets) + 1 }
         };
         Cache::with_index(sets, ways, index)
     }
 
-    fn with_index(sets: u64, ways: u32, index: Index) -> Cache {
+    fn with_index(sets: u64, ways: u32, index: SetIndex) -> Cache {
         let ways = ways as usize;
         Cache { entries: vec![0; sets as usize * ways], ways, index }
     }

@@ -8,7 +8,7 @@ const NONE: u16 = u16::MAX;
 
 /// LRU set of at most 16384 numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct Full {
+pub(crate) struct LruSet {
     slots: Vec<Slot>,
     /// Slots in use.
     used: usize,
@@ -24,13 +24,13 @@ struct Slot {
     older: u16,
 }
 
-impl Full {
+impl LruSet {
     /// Creates an empty set with room for `capacity` numbers, 1 to 16384.
-    pub(crate) fn new(capacity: u32) -> Full {
+    pub(crate) fn new(capacity: u32) -> LruSet {
         assert!((1..=1 << 14).contains(&capacity), "sizes of TLBs are checked");
         let slot = Slot { number: 0, newer: NONE, older: NONE };
         let table = vec![NONE; (4 * capacity as usize).next_power_of_two()];
-        Full { slots: vec![slot; capacity as usize], used: 0, newest: NONE, oldest: NONE, table }
+        LruSet { slots: vec![slot; capacity as usize], used: 0, newest: NONE, oldest: NONE, table }
     }
 
     /// Makes a number the most recently used and returns whether the set already contained it. A number that was
@@ -150,7 +150,7 @@ mod tests {
             spread in prop::sample::select(vec![1u64, 1 << 9, 1 << 24, 1 << 40]),
             numbers in prop::collection::vec(0u64..40, 0..400),
         ) {
-            let mut full = Full::new(capacity);
+            let mut full = LruSet::new(capacity);
             let mut list = Vec::new();
             for number in numbers {
                 let number = number * spread;

@@ -4,7 +4,7 @@
 //! Manual, volume 3, 4.10.3), have the same size for every processor, because vendors do not publish their sizes.
 
 use crate::cache::Cache;
-use crate::full::Full;
+use crate::full::LruSet;
 use crate::processor::{Processor, TlbSize};
 
 /// log2 of the bytes of a page: 4 KiB and 2 MiB.
@@ -37,13 +37,13 @@ pub(crate) struct Tlb {
 #[derive(Clone, Debug)]
 enum NearPages {
     Sets(Cache),
-    Full(Full),
+    Full(LruSet),
 }
 
 impl NearPages {
     fn new(size: TlbSize) -> NearPages {
         if size.sets() == 1 {
-            NearPages::Full(Full::new(size.ways))
+            NearPages::Full(LruSet::new(size.ways))
         } else {
             NearPages::Sets(Cache::new(size.sets(), size.ways))
         }
@@ -67,7 +67,7 @@ impl NearPages {
 
 /// Result of a translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Translation {
+pub(crate) enum TranslationResult {
     /// The first-level TLB contained the page.
     First,
     /// The second-level TLB contained the page.
@@ -110,21 +110,21 @@ impl Tlb {
     }
 
     /// Translates an address and updates the TLBs.
-    pub(crate) fn translate(&mut self, address: u64, is_huge: bool) -> Translation {
+    pub(crate) fn translate(&mut self, address: u64, is_huge: bool) -> TranslationResult {
         self.last = address >> SMALL;
         let page = if is_huge { address >> HUGE | HUGE_MARK } else { address >> SMALL };
         let first = if is_huge { self.huge.as_mut().unwrap_or(&mut self.small) } else { &mut self.small };
         if first.touch(page) {
-            Translation::First
+            TranslationResult::First
         } else if self.second.touch(page) {
-            Translation::Second
+            TranslationResult::Second
         } else {
             self.walk(address, is_huge)
         }
     }
 
     /// Returns the page-table entries that a walk loads: those below the lowest level that is cached.
-    fn walk(&mut self, address: u64, is_huge: bool) -> Translation {
+    fn walk(&mut self, address: u64, is_huge: bool) -> TranslationResult {
         let mut entries = [0; LEVELS as usize];
         let mut count = 0;
         for level in u32::from(is_huge)..LEVELS {
@@ -140,7 +140,7 @@ impl Tlb {
             entries[count as usize] = TABLES | u64::from(level) << TABLE_LEVEL | number << 3;
             count += 1;
         }
-        Translation::Walk(entries, count)
+        TranslationResult::Walk(entries, count)
     }
 }
 
@@ -148,9 +148,9 @@ impl Tlb {
 mod tests {
     use super::*;
 
-    fn walked(translation: Translation) -> Option<u8> {
+    fn walked(translation: TranslationResult) -> Option<u8> {
         match translation {
-            Translation::Walk(_, count) => Some(count),
+            TranslationResult::Walk(_, count) => Some(count),
             _ => None,
         }
     }
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(walked(tlb.translate(0x1000, false)), Some(4));
         assert_eq!(walked(tlb.translate(0x2000, false)), Some(1), "the same table");
         assert_eq!(walked(tlb.translate(0x20_0000, false)), Some(2), "the next table");
-        assert_eq!(tlb.translate(0x1000, false), Translation::First);
+        assert_eq!(tlb.translate(0x1000, false), TranslationResult::First);
         assert!(tlb.is_last(0x1fff) && !tlb.is_last(0x2000));
         assert_eq!(walked(tlb.translate(0x40_0000, true)), Some(1), "the leaf is in the second level");
     }
@@ -173,7 +173,7 @@ mod tests {
         for address in pages(1536) {
             tlb.translate(address, false);
         }
-        assert!(pages(1536).all(|address| tlb.translate(address, false) == Translation::Second));
+        assert!(pages(1536).all(|address| tlb.translate(address, false) == TranslationResult::Second));
         for address in pages(3072) {
             tlb.translate(address, false);
         }

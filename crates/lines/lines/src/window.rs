@@ -2,7 +2,7 @@
 
 /// Level or device that served an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Served {
+pub enum ServedBy {
     /// First-level data cache.
     L1,
     /// Second level.
@@ -29,16 +29,16 @@ pub struct LineAccess {
     pub is_store: bool,
     /// Level that served it. A prefetched line counts as found in the level that the prefetch filled, even if it had
     /// not yet arrived; the core model computes the arrival from [`Prefetch`].
-    pub served: Served,
+    pub served: ServedBy,
     /// Bit mask of the placements in which the page is near. It matters only where the request reached memory.
     pub near: u16,
     /// Page walk of the access, by the levels that served its page-table loads. Empty if a TLB contained the page.
-    pub walk: Walk,
+    pub walk: WalkLoads,
 }
 
 /// Loads of a page walk, counted by the level that served them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Walk {
+pub struct WalkLoads {
     /// Whether the second-level TLB contained the page.
     pub is_second_level_hit: bool,
     /// Loads served by the caches: L1, L2, L3.
@@ -55,7 +55,7 @@ pub struct Prefetch {
     /// Address of the first byte of the line.
     pub line: u64,
     /// Level in which the line was found, L2 or beyond.
-    pub served: Served,
+    pub served: ServedBy,
     /// Bit mask of the placements in which its page is near.
     pub near: u16,
 }
@@ -79,7 +79,7 @@ pub struct CodeFetch {
     /// Address of the first byte of the line.
     pub line: u64,
     /// Level in which the line was found, L2 or beyond.
-    pub served: Served,
+    pub served: ServedBy,
     /// Bit mask of the placements in which its page is near.
     pub near: u16,
 }
@@ -132,13 +132,13 @@ impl RecordedWindow {
         let mark = |near: &mut u16, address| {
             *near = if is_near(address) { *near | bit } else { *near & !bit };
         };
-        for access in self.accesses.iter_mut().filter(|access| access.served == Served::Memory) {
+        for access in self.accesses.iter_mut().filter(|access| access.served == ServedBy::Memory) {
             mark(&mut access.near, access.address);
         }
-        for fetch in self.fetches.iter_mut().filter(|fetch| fetch.served == Served::Memory) {
+        for fetch in self.fetches.iter_mut().filter(|fetch| fetch.served == ServedBy::Memory) {
             mark(&mut fetch.near, fetch.line);
         }
-        for prefetch in self.prefetches.iter_mut().filter(|prefetch| prefetch.served == Served::Memory) {
+        for prefetch in self.prefetches.iter_mut().filter(|prefetch| prefetch.served == ServedBy::Memory) {
             mark(&mut prefetch.near, prefetch.line);
         }
         self.write_backs.iter_mut().for_each(|written| mark(&mut written.near, written.line));

@@ -79,11 +79,11 @@ fn works(qemu: &str, accelerator: Accelerator) -> Result<bool, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unrack_testing::{Needed, skip};
+    use unrack_testing::{TestRequirement, skip};
 
     #[test]
     fn a_program_that_stands_still_or_reports_another_status_fails_the_trial() {
-        let folder = unrack_testing::Folder::new("trial");
+        let folder = unrack_testing::TestFolder::new("trial");
         let (text, program) = (folder.join("text"), folder.join("qemu"));
         for (line, passes) in [("exit 85", true), ("exit 0", false), ("exec sleep 60", false)] {
             std::fs::write(&text, format!("#!/bin/sh\n{line}\n")).unwrap();
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn emulation_passes_the_trial() {
         if crate::machine::find_qemu().is_err() {
-            return skip(Needed::Guests, "QEMU is not installed");
+            return skip(TestRequirement::Guests, "QEMU is not installed");
         }
         assert!(works(crate::machine::QEMU, Accelerator::Tcg).unwrap());
         assert!(!works("no-such-program", Accelerator::Tcg).unwrap());

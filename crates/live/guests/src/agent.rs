@@ -1,6 +1,6 @@
 //! Agent in a guest: it runs programs that the rack's process asks for, and passes their input and output.
 
-use crate::flow::Credits;
+use crate::flow::StreamCredits;
 use crate::wire::{Frame, GuestExit, MOST_BYTES, Program, Stream, VERSION, WINDOW, WireError};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -26,18 +26,18 @@ const ROUND: Duration = Duration::from_millis(20);
 
 /// The port, and the programs that are running.
 #[derive(Clone)]
-struct Agent {
+struct AgentState {
     port: Arc<Mutex<File>>,
-    running: Arc<Mutex<HashMap<u32, Running>>>,
+    running: Arc<Mutex<HashMap<u32, AgentProgram>>>,
 }
 
 /// Running program, as the reader of the port sees it.
-struct Running {
+struct AgentProgram {
     group: Pid,
     /// Queue of the program's standard input; `None` once the input has ended.
     input: Option<SyncSender<Vec<u8>>>,
-    output: Arc<Credits>,
-    errors: Arc<Credits>,
+    output: Arc<StreamCredits>,
+    errors: Arc<StreamCredits>,
 }
 
 /// Serves the port of this guest until the rack's process closes the port.
@@ -49,7 +49,7 @@ pub fn serve() -> Result<(), Error> {
     let file = |why| Error::File { path: path.clone(), why };
     let mut reader = File::options().read(true).write(true).open(&path).map_err(file)?;
     let writer = reader.try_clone().map_err(file)?;
-    let agent = Agent { port: Arc::new(Mutex::new(writer)), running: Arc::default() };
+    let agent = AgentState { port: Arc::new(Mutex::new(writer)), running: Arc::default() };
     agent.send(&Frame::Hello { version: VERSION });
     let broken = |why: WireError| Error::Broken(format!("{}: {why}", path.display()));
     match first(&mut reader).map_err(broken)? {
@@ -85,14 +85,14 @@ fn first(reader: &mut File) -> Result<Frame, WireError> {
     }
 }
 
-impl Agent {
+impl AgentState {
     /// Sends a frame. Errors are ignored, because the reader then finds the port closed as well.
     fn send(&self, frame: &Frame) {
         let mut port = self.port.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = frame.write(&mut *port);
     }
 
-    fn running(&self) -> MutexGuard<'_, HashMap<u32, Running>> {
+    fn running(&self) -> MutexGuard<'_, HashMap<u32, AgentProgram>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -113,7 +113,7 @@ impl Agent {
             }
             Frame::Took { program, stream } => {
                 let running = self.running();
-                let of = |one: &Running| match stream {
+                let of = |one: &AgentProgram| match stream {
                     Stream::Output => Some(one.output.give()),
                     Stream::Errors => Some(one.errors.give()),
                     Stream::Input => None,
@@ -164,11 +164,11 @@ impl Agent {
             }
         };
         let (input, received) = sync_channel(WINDOW);
-        let (output, errors) = (Arc::new(Credits::default()), Arc::new(Credits::default()));
+        let (output, errors) = (Arc::new(StreamCredits::default()), Arc::new(StreamCredits::default()));
         let group = Pid::from_child(&child);
         running.insert(
             program,
-            Running { group, input: Some(input), output: output.clone(), errors: errors.clone() },
+            AgentProgram { group, input: Some(input), output: output.clone(), errors: errors.clone() },
         );
         drop(running);
         let stdin = child.stdin.take();
@@ -190,7 +190,7 @@ impl Agent {
     }
 
     /// Passes the output of a program until the program has ended, and then reports its end.
-    fn attend(&self, program: u32, mut child: Child, [output, errors]: [Arc<Credits>; 2]) {
+    fn attend(&self, program: u32, mut child: Child, [output, errors]: [Arc<StreamCredits>; 2]) {
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         // This pipe is closed when the program has ended. If it cannot be created, no output is passed, because no descriptors are free for
         // output either.
@@ -223,7 +223,7 @@ impl Agent {
         program: u32,
         stream: Stream,
         from: Option<impl Read + AsFd>,
-        credits: &Credits,
+        credits: &StreamCredits,
         ended: Option<PipeReader>,
     ) {
         let (Some(mut from), Some(ended)) = (from, ended) else { return };

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
     use std::process::{Command, Stdio};
-    use unrack_testing::Folder;
+    use unrack_testing::TestFolder;
 
     #[test]
     fn an_entry_is_laid_out_as_the_kernel_reads_it() {
@@ -79,11 +79,11 @@ mod tests {
         archive.folder("deep");
         archive.program("deep/run", b"#!/bin/sh\n");
         archive.file("empty", b"");
-        let folder = Folder::new("cpio");
+        let folder = TestFolder::new("cpio");
         let mut command = Command::new("busybox");
         command.args(["cpio", "-i"]).current_dir(&*folder).stdin(Stdio::piped()).stderr(Stdio::null());
         let Ok(mut child) = command.spawn() else {
-            return unrack_testing::skip(unrack_testing::Needed::Guests, "busybox is not installed");
+            return unrack_testing::skip(unrack_testing::TestRequirement::Guests, "busybox is not installed");
         };
         child.stdin.take().expect("it is piped").write_all(&archive.finish()).unwrap();
         assert!(child.wait().unwrap().success());

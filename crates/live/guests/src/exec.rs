@@ -1,6 +1,6 @@
 //! Programs in a guest, as seen by the process that starts them.
 
-use crate::flow::Credits;
+use crate::flow::StreamCredits;
 use crate::seat::GuestSeat;
 use crate::signals::Blocked;
 use crate::wire::{Frame, GuestExit, MOST_BYTES, Program, Stream};
@@ -37,7 +37,7 @@ pub fn exec(seat: &GuestSeat, host: &str, words: &[OsString]) -> Result<GuestExi
         ErrorKind::InvalidInput => Error::Usage(why.to_string()),
         _ => broken(why),
     })?;
-    let (input, is_unanswered) = (Arc::new(Credits::default()), Arc::new(AtomicBool::new(false)));
+    let (input, is_unanswered) = (Arc::new(StreamCredits::default()), Arc::new(AtomicBool::new(false)));
     std::thread::spawn({
         let (to, input) = (to.clone(), input.clone());
         move || feed(&to, &input)
@@ -87,7 +87,7 @@ fn send(to: &Mutex<UnixStream>, frame: &Frame) -> std::io::Result<()> {
 }
 
 /// Sends the standard input until it ends. Input that cannot be read counts as ended.
-fn feed(to: &Mutex<UnixStream>, credits: &Credits) {
+fn feed(to: &Mutex<UnixStream>, credits: &StreamCredits) {
     let mut buffer = vec![0; MOST_BYTES];
     while credits.take() {
         let length = loop {

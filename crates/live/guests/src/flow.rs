@@ -5,19 +5,19 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 /// Credits of one stream: frames that may still be sent.
 #[derive(Debug)]
-pub(crate) struct Credits {
+pub(crate) struct StreamCredits {
     /// Number of credits; `None` once the stream has no receiver any more.
     left: Mutex<Option<usize>>,
     changed: Condvar,
 }
 
-impl Default for Credits {
-    fn default() -> Credits {
-        Credits { left: Mutex::new(Some(WINDOW)), changed: Condvar::new() }
+impl Default for StreamCredits {
+    fn default() -> StreamCredits {
+        StreamCredits { left: Mutex::new(Some(WINDOW)), changed: Condvar::new() }
     }
 }
 
-impl Credits {
+impl StreamCredits {
     /// Waits until a frame may be sent. Returns `false` if the stream has no receiver any more.
     pub(crate) fn take(&self) -> bool {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_window_of_frames_may_be_on_its_way() {
-        let credits = Credits::default();
+        let credits = StreamCredits::default();
         (0..WINDOW).for_each(|_| assert!(credits.take()));
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| credits.take());

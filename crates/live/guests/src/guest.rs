@@ -2,9 +2,9 @@
 
 use crate::accelerator::Accelerator;
 use crate::doorbell::Doorbells;
-use crate::engine::Engine;
+use crate::engine::GuestEngine;
 use crate::link::Link;
-use crate::qemu::{Common, GuestSockets, command};
+use crate::qemu::{GuestFiles, GuestSockets, command};
 use crate::request::{HostChange, HostState, HostStatus};
 use crate::scenario::GuestHost;
 use crate::wire::WireError;
@@ -31,7 +31,7 @@ const ROUND: Duration = Duration::from_millis(5);
 const TAIL: usize = 15;
 
 /// A host of the rack.
-pub(crate) struct Guest {
+pub(crate) struct RackGuest {
     pub(crate) host: GuestHost,
     number: usize,
     console: PathBuf,
@@ -58,7 +58,7 @@ impl Now {
 }
 
 /// Running virtual machine.
-struct Running {
+struct RunningGuest {
     child: Child,
     /// Connection to the agent.
     port: UnixStream,
@@ -66,12 +66,12 @@ struct Running {
     _doorbell: Option<UnixStream>,
 }
 
-impl Guest {
+impl RackGuest {
     /// Creates a host that is down. `number` is its number in the rack. The output of its console goes to a file in `folder`.
-    pub(crate) fn new(number: usize, host: GuestHost, folder: &Path) -> Guest {
+    pub(crate) fn new(number: usize, host: GuestHost, folder: &Path) -> RackGuest {
         let console = folder.join(format!("{}{CONSOLE}", host.name));
         let now = Mutex::new(Now::new(HostState::Down));
-        Guest { host, number, console, now, changed: Condvar::new() }
+        RackGuest { host, number, console, now, changed: Condvar::new() }
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {
@@ -109,7 +109,7 @@ impl Guest {
     ///
     /// # Errors
     /// [`Error::Usage`] if the host's state does not allow the change; [`Error::Broken`] if the host does not boot.
-    pub(crate) fn change(self: &Arc<Guest>, change: HostChange, common: &Arc<Common>) -> Result<(), Error> {
+    pub(crate) fn change(self: &Arc<RackGuest>, change: HostChange, common: &Arc<GuestFiles>) -> Result<(), Error> {
         match change {
             HostChange::Boot => {
                 self.boot(common)?;
@@ -157,7 +157,7 @@ impl Guest {
     ///
     /// # Errors
     /// Fails if the virtual machine is running already.
-    pub(crate) fn boot(self: &Arc<Guest>, common: &Arc<Common>) -> Result<(), Error> {
+    pub(crate) fn boot(self: &Arc<RackGuest>, common: &Arc<GuestFiles>) -> Result<(), Error> {
         let mut now = self.now();
         if now.state != HostState::Down {
             return Err(self.usage(&format!("is {} already", now.state.name())));
@@ -197,7 +197,7 @@ impl Guest {
     }
 
     /// Runs the virtual machine from its start to its end.
-    fn attend(&self, common: &Common) {
+    fn attend(&self, common: &GuestFiles) {
         let ended = self.run_once(common, &common.engines.now());
         let ended = match ended {
             Err(why) if why.kind() == ErrorKind::TimedOut => self.emulate(common),
@@ -212,14 +212,14 @@ impl Guest {
     }
 
     /// Runs the virtual machine until it ends. Returns [`ErrorKind::TimedOut`] if the guest hung under KVM and was killed.
-    fn run_once(&self, common: &Common, engine: &Engine) -> std::io::Result<()> {
+    fn run_once(&self, common: &GuestFiles, engine: &GuestEngine) -> std::io::Result<()> {
         let begun = Instant::now();
         let running = self.start(common, engine)?;
         self.carry(running, engine.accelerator, begun)
     }
 
     /// Runs a virtual machine that hung under KVM again, under emulation.
-    fn emulate(&self, common: &Common) -> std::io::Result<()> {
+    fn emulate(&self, common: &GuestFiles) -> std::io::Result<()> {
         common.engines.emulate().map_err(std::io::Error::other)?;
         {
             let mut now = self.now();
@@ -232,7 +232,7 @@ impl Guest {
         self.run_once(common, &common.engines.now())
     }
 
-    fn start(&self, common: &Common, engine: &Engine) -> std::io::Result<Running> {
+    fn start(&self, common: &GuestFiles, engine: &GuestEngine) -> std::io::Result<RunningGuest> {
         // Open the console file for appending, because QEMU writes the kernel's lines and its own errors to it independently.
         let _ = std::fs::remove_file(&self.console);
         let console = File::options().create_new(true).append(true).mode(0o600).open(&self.console)?;
@@ -242,12 +242,12 @@ impl Guest {
         let sockets = GuestSockets { port: theirs, doorbell };
         let mut command = command(common, engine, &self.host, &sockets);
         command.current_dir("/").stdin(Stdio::null()).stdout(console.try_clone()?).stderr(console);
-        Ok(Running { child: command.spawn()?, port, _doorbell })
+        Ok(RunningGuest { child: command.spawn()?, port, _doorbell })
     }
 
     /// Passes frames of a virtual machine until it ends.
-    fn carry(&self, running: Running, accelerator: Accelerator, begun: Instant) -> std::io::Result<()> {
-        let Running { mut child, port, _doorbell } = running;
+    fn carry(&self, running: RunningGuest, accelerator: Accelerator, begun: Instant) -> std::io::Result<()> {
+        let RunningGuest { mut child, port, _doorbell } = running;
         let link = Arc::new(Link::new(port.try_clone()?));
         {
             let mut now = self.now();

@@ -2,7 +2,7 @@
 
 use crate::agent::PORT;
 use crate::cpio::Archive;
-use crate::kernel::{Kernel, unpack};
+use crate::kernel::{InstalledKernel, unpack};
 use crate::scenario::DeviceKind;
 use std::path::{Path, PathBuf};
 use unrack_live::Error;
@@ -80,7 +80,7 @@ const LOADER: &[u8] = b"/ld-linux-x86-64.so";
 ///
 /// # Errors
 /// [`Error::Lacking`] if busybox or a module is not installed; [`Error::File`] if a file cannot be read.
-pub(crate) fn build(kernel: &Kernel, kind: DeviceKind, agent: &Path) -> Result<Vec<u8>, Error> {
+pub(crate) fn build(kernel: &InstalledKernel, kind: DeviceKind, agent: &Path) -> Result<Vec<u8>, Error> {
     let read = |path: &Path| std::fs::read(path).map_err(|why| Error::File { path: path.into(), why });
     let mut archive = Archive::default();
     for folder in ["bin", "dev", "proc", "sys", "modules", "machine", "changes", "root"] {

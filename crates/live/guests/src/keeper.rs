@@ -3,12 +3,12 @@
 use crate::accelerator::Accelerator;
 use crate::doorbell::Doorbells;
 use crate::engine::Engines;
-use crate::guest::Guest;
+use crate::guest::RackGuest;
 use crate::initramfs::{self, DEVICE};
-use crate::kernel::Kernel;
+use crate::kernel::InstalledKernel;
 use crate::machine::{QEMU, check_machine};
 use crate::memory;
-use crate::qemu::Common;
+use crate::qemu::GuestFiles;
 use crate::request::{DeviceStatus, HostState, RackStatus, Reply, Request};
 use crate::scenario::DeviceKind;
 use crate::seat::GuestSeat;
@@ -40,8 +40,8 @@ const LOOK_AFTER: Duration = Duration::from_secs(5);
 const MOST_REQUEST: u64 = 64 << 10;
 
 struct Keeper {
-    common: Arc<Common>,
-    guests: Vec<Arc<Guest>>,
+    common: Arc<GuestFiles>,
+    guests: Vec<Arc<RackGuest>>,
 }
 
 /// Runs the rack of this folder until a request ends it or its folder is removed. The guests start `agent`. `tell` is called at each step,
@@ -55,12 +55,12 @@ pub fn serve(folder: &Path, agent: &Path, mut tell: impl FnMut(BootStep) -> bool
     };
     let rack = seat.scenario()?;
     check_machine()?;
-    let kernel = Kernel::find()?;
+    let kernel = InstalledKernel::find()?;
     let version = kernel.version.clone();
     let accelerator = Accelerator::choose(QEMU)?;
     let has_doorbells = rack.device.kind == DeviceKind::IvshmemDoorbell;
     let doorbells = has_doorbells.then(|| Doorbells::new(rack.host.len())).transpose()?;
-    let common = Common {
+    let common = GuestFiles {
         initramfs: memory::file("unrack-initramfs", &initramfs::build(&kernel, rack.device.kind, agent)?)?,
         engines: Engines::new(accelerator, kernel)?,
         device: rack.device,
@@ -68,7 +68,7 @@ pub fn serve(folder: &Path, agent: &Path, mut tell: impl FnMut(BootStep) -> bool
         doorbells,
     };
     let guests =
-        (0..).zip(rack.host).map(|(number, host)| Arc::new(Guest::new(number, host, folder))).collect();
+        (0..).zip(rack.host).map(|(number, host)| Arc::new(RackGuest::new(number, host, folder))).collect();
     let keeper = Arc::new(Keeper { common: Arc::new(common), guests });
     let (leave, left) = channel();
     let listener = seat.listen()?;
@@ -131,7 +131,7 @@ impl Keeper {
             }
             Ok(Request::Leave) => {
                 // Ignore errors, because the rack may be leaving already. Kill booting hosts, because they would delay the end.
-                let booting = |guest: &&Arc<Guest>| guest.status().state == HostState::Booting;
+                let booting = |guest: &&Arc<RackGuest>| guest.status().state == HostState::Booting;
                 let _ = leave.send(());
                 self.guests.iter().filter(booting).for_each(|guest| _ = guest.kill());
                 return;
@@ -151,7 +151,7 @@ impl Keeper {
     }
 
     /// Finds a host by its name or number.
-    fn find(&self, host: &str) -> Result<&Arc<Guest>, Error> {
+    fn find(&self, host: &str) -> Result<&Arc<RackGuest>, Error> {
         let by_name = self.guests.iter().find(|guest| guest.host.name == host);
         let by_number = || host.parse().ok().and_then(|number: usize| self.guests.get(number));
         by_name.or_else(by_number).ok_or_else(|| {
@@ -162,7 +162,7 @@ impl Keeper {
     }
 
     fn status(&self) -> RackStatus {
-        let Common { engines, device, memory, .. } = &*self.common;
+        let GuestFiles { engines, device, memory, .. } = &*self.common;
         let device = DeviceStatus {
             kind: device.kind,
             bytes: device.bytes.get(),

@@ -15,22 +15,22 @@ const HOW: &str =
 
 /// Installed kernel.
 #[derive(Debug)]
-pub(crate) struct Kernel {
+pub(crate) struct InstalledKernel {
     pub(crate) version: String,
     pub(crate) image: PathBuf,
     pub(crate) modules: Modules,
 }
 
-impl Kernel {
+impl InstalledKernel {
     /// Finds the newest kernel.
     ///
     /// # Errors
     /// [`Error::Lacking`] if no kernel is installed with its modules, or if this user may not read it.
-    pub(crate) fn find() -> Result<Kernel, Error> {
-        Kernel::find_in(Path::new(BOOT), Path::new(MODULES))
+    pub(crate) fn find() -> Result<InstalledKernel, Error> {
+        InstalledKernel::find_in(Path::new(BOOT), Path::new(MODULES))
     }
 
-    fn find_in(boot: &Path, modules: &Path) -> Result<Kernel, Error> {
+    fn find_in(boot: &Path, modules: &Path) -> Result<InstalledKernel, Error> {
         let entries = std::fs::read_dir(boot).into_iter().flatten().flatten();
         let versions =
             entries.filter_map(|entry| Some(entry.file_name().to_str()?.strip_prefix(PREFIX)?.to_string()));
@@ -52,7 +52,7 @@ impl Kernel {
             let image = image.display();
             return Err(Error::Lacking(format!("{image} cannot be read ({why}): `sudo chmod +r {image}`")));
         }
-        Ok(Kernel { modules: Modules::read(&modules.join(version))?, version: version.clone(), image })
+        Ok(InstalledKernel { modules: Modules::read(&modules.join(version))?, version: version.clone(), image })
     }
 
     /// Returns the kernel as an ELF file, which QEMU starts without unpacking it in the guest. If QEMU emulates the processor, unpacking in
@@ -123,14 +123,14 @@ fn by_number(a: &str, b: &str) -> Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unrack_testing::Folder;
+    use unrack_testing::TestFolder;
 
     #[test]
     fn the_newest_kernel_with_modules_is_found() {
-        let folder = Folder::new("kernel");
+        let folder = TestFolder::new("kernel");
         let (boot, modules) = (folder.join("boot"), folder.join("modules"));
         let find =
-            || Kernel::find_in(&boot, &modules).map(|kernel| kernel.version).map_err(|why| why.to_string());
+            || InstalledKernel::find_in(&boot, &modules).map(|kernel| kernel.version).map_err(|why| why.to_string());
         assert!(find().unwrap_err().contains("linux-image-amd64"));
         std::fs::create_dir(&boot).unwrap();
         for version in ["6.9.0-1", "6.10.0-2", "6.11.0-1"] {

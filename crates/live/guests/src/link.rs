@@ -18,12 +18,12 @@ const MOST_WAITING: usize = 5 * WINDOW;
 #[derive(Debug)]
 pub(crate) struct Link {
     port: Mutex<UnixStream>,
-    programs: Mutex<Programs>,
+    programs: Mutex<GuestPrograms>,
 }
 
 /// Programs of a guest: for each program, the queue of frames for the process that started it.
 #[derive(Debug, Default)]
-struct Programs {
+struct GuestPrograms {
     last: u32,
     queues: HashMap<u32, SyncSender<Frame>>,
     /// True once the guest has ended.
@@ -113,7 +113,7 @@ impl Link {
         frame.write(&mut *self.port.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn programs(&self) -> MutexGuard<'_, Programs> {
+    fn programs(&self) -> MutexGuard<'_, GuestPrograms> {
         self.programs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

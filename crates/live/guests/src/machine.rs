@@ -2,7 +2,7 @@
 
 use crate::accelerator::Accelerator;
 use crate::initramfs::busybox;
-use crate::kernel::Kernel;
+use crate::kernel::InstalledKernel;
 use std::path::PathBuf;
 use unrack_live::Error;
 
@@ -19,7 +19,7 @@ pub fn check_machine() -> Result<(), Error> {
     }
     find_qemu()?;
     busybox()?;
-    Kernel::find().map(drop)
+    InstalledKernel::find().map(drop)
 }
 
 /// Checks that this machine can run guests, by trial. Returns the accelerator that they would use.

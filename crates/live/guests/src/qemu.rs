@@ -3,7 +3,7 @@
 use crate::accelerator::Accelerator;
 use crate::agent::PORT;
 use crate::doorbell::Doorbells;
-use crate::engine::{Engine, Engines};
+use crate::engine::{GuestEngine, Engines};
 use crate::initramfs::{DOORBELL_SLOT, NAME_VARIABLE, ROOT_TAG};
 use crate::machine::QEMU;
 use crate::memory::{inherit, path};
@@ -15,7 +15,7 @@ use std::process::Command;
 
 /// Files and devices that all guests of a rack have in common.
 #[derive(Debug)]
-pub(crate) struct Common {
+pub(crate) struct GuestFiles {
     pub engines: Engines,
     pub initramfs: File,
     pub device: SharedDevice,
@@ -45,9 +45,9 @@ pub(crate) struct GuestSockets {
 }
 
 /// Returns the command that runs a guest. The command ends together with the thread that starts it.
-pub(crate) fn command(common: &Common, engine: &Engine, host: &GuestHost, sockets: &GuestSockets) -> Command {
+pub(crate) fn command(common: &GuestFiles, engine: &GuestEngine, host: &GuestHost, sockets: &GuestSockets) -> Command {
     let device = &common.device;
-    let Engine { accelerator, kernel } = engine;
+    let GuestEngine { accelerator, kernel } = engine;
     let GuestSockets { port, doorbell } = sockets;
     let mut command = Command::new(QEMU);
     let mut option = |name: &str, value: String| _ = command.arg(name).arg(value);

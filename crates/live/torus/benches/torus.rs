@@ -6,7 +6,7 @@
 
 use std::net::UdpSocket;
 use std::time::Instant;
-use unrack_keys::datagram::{Opened, Opener, Pair, SharedKey};
+use unrack_keys::datagram::{OpenedDatagram, DatagramOpener, PeerState, SharedKey};
 use unrack_protocol::r2c2::Params;
 use unrack_rack::{LinkSpec, Overrides, Scenario};
 use unrack_torus::{Emulation, LiveOutcome, LiveReport, TorusPlan};
@@ -94,9 +94,9 @@ fn latency(threads: usize) {
 
 /// Returns the time in us to seal and open a datagram, as on links between machines that have a key.
 fn sealed(bytes: usize, times: u32) -> f64 {
-    let pair = |here| Pair::new(SharedKey::from_bytes([1; 32]), here, 1 - here, 1);
+    let pair = |here| PeerState::new(SharedKey::from_bytes([1; 32]), here, 1 - here, 1);
     let (near, far) = (pair(0), pair(1));
-    let (mut opener, mut back) = (Opener::new(far.clone()), Opener::new(near.clone()));
+    let (mut opener, mut back) = (DatagramOpener::new(far.clone()), DatagramOpener::new(near.clone()));
     let mut datagram = Vec::new();
     // Each end must first have received a datagram from the other.
     far.seal(&mut datagram);
@@ -107,7 +107,7 @@ fn sealed(bytes: usize, times: u32) -> f64 {
         datagram.clear();
         datagram.extend_from_slice(&packet);
         near.seal(&mut datagram);
-        assert_eq!(opener.open(&datagram), Opened::Taken(&packet));
+        assert_eq!(opener.open(&datagram), OpenedDatagram::Taken(&packet));
     }
     clock.elapsed().as_secs_f64() * 1e6 / f64::from(times)
 }

@@ -3,12 +3,12 @@
 use crate::line::Line;
 use crate::node::{LiveCounters, Node};
 use crate::plan::TorusPlan;
-use crate::report::{Ledger, LiveReport, News, Told, Totals, empty_histogram};
+use crate::report::{RunLedger, LiveReport, ThreadReport, Told, Totals, empty_histogram};
 use crate::seeker;
-use crate::site::{Crossing, Outlet, Queues, Site};
+use crate::site::{PacketInFlight, Outlet, Queues, LinkSite};
 use crate::tap::Tap;
-use crate::thread::{Callers, Clock, Order, Place, Sleeper, Submission, Worker, ring_places};
-use crate::udp::{Acquaintance, Door, Entrance, Exit, Lane, Machines, Traffic};
+use crate::thread::{Callers, Clock, ThreadCommand, NodeSeat, Sleeper, Submission, Worker, ring_places};
+use crate::udp::{Acquaintance, Door, UdpReceiver, Exit, RemoteLink, Machines, UdpTraffic};
 use rtrb::Consumer;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use unrack_basis::SplitMix64;
-use unrack_keys::datagram::Pair;
+use unrack_keys::datagram::PeerState;
 use unrack_live::Error;
 use unrack_units::{Bytes, Time};
 use unrack_workload::{Kind, Message};
@@ -32,10 +32,10 @@ pub struct Emulation {
     clock: Clock,
     /// Channels by which orders reach the threads of nodes.
     callers: Callers,
-    news: Receiver<News>,
+    news: Receiver<ThreadReport>,
     /// Threads of nodes, followed by those of the socket, of the gateways and of the seeker.
     handles: Vec<JoinHandle<()>>,
-    traffic: Arc<Traffic>,
+    traffic: Arc<UdpTraffic>,
 }
 
 /// Time between the request for a run and its start, so that threads can wake up.
@@ -116,7 +116,7 @@ impl Emulation {
             handles: Vec::new(),
             traffic: Arc::default(),
         };
-        let mut ends = Ends::new(&plan, &emulation.own, workers, machines);
+        let mut ends = FreeLinkEnds::new(&plan, &emulation.own, workers, machines);
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         let has_core = workers <= cores;
         let seeker = plan.setup.params.selection.as_ref().map(|_| seek);
@@ -127,7 +127,7 @@ impl Emulation {
             let here = here.collect::<Result<BTreeMap<u32, Tap>, Error>>()?;
             let worker = Worker {
                 places: ends.places(&plan, &emulation.own, own),
-                site: Site::new(
+                site: LinkSite::new(
                     &plan,
                     outlets,
                     (own, workers + 1),
@@ -155,7 +155,7 @@ impl Emulation {
         for (node, tap) in taps {
             let (callers, traffic) = (emulation.callers.clone(), emulation.traffic.clone());
             let thread = thread_of(&emulation.own, workers, node);
-            let hand_on = move |frame| callers.call(thread, Order::Frame(node, frame));
+            let hand_on = move |frame| callers.call(thread, ThreadCommand::Frame(node, frame));
             emulation.spawn(format!("unrack-gateway-{node}"), move || listen(tap, &traffic, hand_on))?;
         }
         if seeker.is_some() {
@@ -169,13 +169,13 @@ impl Emulation {
         Ok(emulation)
     }
 
-    fn open_socket(&mut self, machines: &Machines, ends: Ends) -> Result<(), Error> {
+    fn open_socket(&mut self, machines: &Machines, ends: FreeLinkEnds) -> Result<(), Error> {
         let socket = machines.socket()?;
         let copy =
             socket.try_clone().map_err(|why| Error::Lacking(format!("no second use of a socket: {why}")))?;
         let pairs = machines.pairs();
         let is_sealed = !pairs.is_empty();
-        let acquaintance = |(at, pair): (&SocketAddr, &Arc<Pair>)| (*at, Acquaintance::new(pair.clone()));
+        let acquaintance = |(at, pair): (&SocketAddr, &Arc<PeerState>)| (*at, Acquaintance::new(pair.clone()));
         let openers = pairs.iter().map(acquaintance).collect();
         let exit = Exit {
             lanes: ends.lanes,
@@ -187,7 +187,7 @@ impl Emulation {
             sleepers: self.callers.sleepers.clone(),
             traffic: self.traffic.clone(),
         };
-        let entrance = Entrance {
+        let entrance = UdpReceiver {
             doors: ends.doors,
             openers,
             is_sealed,
@@ -221,7 +221,7 @@ impl Emulation {
         messages.iter().try_for_each(|(_, message)| self.check(message))?;
         self.settle()?;
         let began = self.clock.now() + LEAD;
-        let mut ledger = Ledger::new(messages.iter().map(|(_, message)| message.bytes).collect(), began);
+        let mut ledger = RunLedger::new(messages.iter().map(|(_, message)| message.bytes).collect(), began);
         let threads = self.callers.orders.len();
         let mut parts = vec![Vec::new(); threads];
         for (number, (at, Message { src, dst, bytes, .. })) in messages.iter().enumerate() {
@@ -230,10 +230,10 @@ impl Emulation {
             parts[thread].push(Submission { at, message, src: *src, dst: *dst, bytes: *bytes });
         }
         for (thread, part) in parts.into_iter().enumerate() {
-            self.callers.call(thread, Order::Begin(began, part));
+            self.callers.call(thread, ThreadCommand::Begin(began, part));
         }
         while !ledger.is_over() {
-            let News { at, told } = self.next_news()?;
+            let ThreadReport { at, told } = self.next_news()?;
             ledger.enter(at, &told);
         }
         Ok(ledger.close(self.settle()?))
@@ -264,7 +264,7 @@ impl Emulation {
     /// Stops a node as if its power were cut: packets to it are lost, and its own messages are abandoned. Its neighbours have to detect the
     /// failure themselves.
     pub fn stop_node(&self, node: u32) {
-        self.callers.call_all(|| Order::Stop(node));
+        self.callers.call_all(|| ThreadCommand::Stop(node));
     }
 
     /// Waits until no packet is in flight, and collects the threads' counts.
@@ -279,10 +279,10 @@ impl Emulation {
         };
         for turn in 0.. {
             (sum.pushed, sum.popped) = (0, 0);
-            self.callers.call_all(|| Order::Count);
+            self.callers.call_all(|| ThreadCommand::Count);
             for _ in 0..self.callers.orders.len() {
                 let totals = loop {
-                    if let News { told: Told::Totals(totals), .. } = self.next_news()? {
+                    if let ThreadReport { told: Told::Totals(totals), .. } = self.next_news()? {
                         break totals;
                     }
                 };
@@ -310,7 +310,7 @@ impl Emulation {
         Ok(sum)
     }
 
-    fn next_news(&self) -> Result<News, Error> {
+    fn next_news(&self) -> Result<ThreadReport, Error> {
         loop {
             if let Ok(news) = self.news.recv_timeout(Duration::from_secs(1)) {
                 return Ok(news);
@@ -333,7 +333,7 @@ fn bridged(plan: TorusPlan, gateways: &[(u32, String)]) -> Result<(TorusPlan, Ve
 }
 
 /// Passes on the frames of hosts behind a gateway, until the rack ends.
-fn listen(mut tap: Tap, traffic: &Traffic, hand_on: impl Fn(Vec<u8>)) {
+fn listen(mut tap: Tap, traffic: &UdpTraffic, hand_on: impl Fn(Vec<u8>)) {
     let mut frame = vec![0; 1 << 16];
     while !traffic.leaves.load(Ordering::Relaxed) {
         tap.read(&mut frame).into_iter().for_each(|frame| hand_on(frame.to_vec()));
@@ -349,20 +349,20 @@ fn thread_of(own: &Range<u32>, threads: usize, node: u32) -> usize {
 }
 
 /// Ends of links that no thread has taken yet.
-struct Ends {
+struct FreeLinkEnds {
     /// Sending ends, by thread and link.
     outlets: Vec<Vec<Option<Outlet>>>,
     /// Receiving ends with their ports, by destination node.
-    inlets: Vec<Vec<(usize, Consumer<Crossing>)>>,
+    inlets: Vec<Vec<(usize, Consumer<PacketInFlight>)>>,
     /// Links to other machines. The next field has the links from other machines, by link number.
-    lanes: Vec<Lane>,
+    lanes: Vec<RemoteLink>,
     doors: HashMap<u32, Door>,
 }
 
-impl Ends {
-    fn new(plan: &TorusPlan, own: &Range<u32>, threads: usize, machines: Option<&Machines>) -> Ends {
+impl FreeLinkEnds {
+    fn new(plan: &TorusPlan, own: &Range<u32>, threads: usize, machines: Option<&Machines>) -> FreeLinkEnds {
         let (graph, nodes) = (&plan.setup.graph, plan.nodes());
-        let mut ends = Ends {
+        let mut ends = FreeLinkEnds {
             outlets: (0..threads).map(|_| (0..graph.links()).map(|_| None).collect()).collect(),
             inlets: (0..nodes).map(|_| Vec::new()).collect(),
             lanes: Vec::new(),
@@ -382,7 +382,7 @@ impl Ends {
                 }
                 (Some(at), None) => {
                     ends.outlets[at][link as usize] = Some(Outlet { line, ring, thread: threads });
-                    ends.lanes.push(Lane { link, to: address(to), inlet });
+                    ends.lanes.push(RemoteLink { link, to: address(to), inlet });
                 }
                 (None, Some(thread)) => {
                     ends.doors.insert(link, Door { from: address(from), ring, thread });
@@ -394,10 +394,10 @@ impl Ends {
         ends
     }
 
-    fn places(&mut self, plan: &Arc<TorusPlan>, own: &Range<u32>, thread: usize) -> Vec<Place> {
+    fn places(&mut self, plan: &Arc<TorusPlan>, own: &Range<u32>, thread: usize) -> Vec<NodeSeat> {
         let threads = self.outlets.len();
         let nodes = own.clone().filter(|node| thread_of(own, threads, *node) == thread);
-        let place = |number: u32| Place {
+        let place = |number: u32| NodeSeat {
             number,
             node: Node::new(plan, number),
             inlets: std::mem::take(&mut self.inlets[number as usize]),
@@ -413,7 +413,7 @@ const MOST_TURNS: u32 = 1_000;
 impl Drop for Emulation {
     fn drop(&mut self) {
         self.traffic.leaves.store(true, Ordering::Relaxed);
-        self.callers.call_all(|| Order::Leave);
+        self.callers.call_all(|| ThreadCommand::Leave);
         self.callers.sleepers.iter().for_each(|sleeper| sleeper.called.store(true, Ordering::Release));
         for handle in self.handles.drain(..) {
             handle.thread().unpark();

@@ -14,7 +14,7 @@ pub(crate) struct Line {
 
 /// Times at which a packet's first and last bit leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Departure {
+pub(crate) struct PacketDeparture {
     pub first: Time,
     pub last: Time,
 }
@@ -40,14 +40,14 @@ impl Line {
     }
 
     /// Queues a packet. Returns `None` if it does not fit.
-    pub(crate) fn enqueue(&mut self, now: Time, bytes: u64) -> Option<Departure> {
+    pub(crate) fn enqueue(&mut self, now: Time, bytes: u64) -> Option<PacketDeparture> {
         if self.backlog(now) + bytes > self.buffer {
             return None;
         }
         self.joined = self.joined.max(now);
         let first = self.free_at.max(self.joined);
         self.free_at = first + self.rate.transmit(Bytes::new(bytes));
-        Some(Departure { first, last: self.free_at })
+        Some(PacketDeparture { first, last: self.free_at })
     }
 }
 
@@ -60,9 +60,9 @@ mod tests {
     fn a_late_packet_joins_after_those_before_it() {
         let mut line = Line::new(Rate::from_gbps(8), 3_000);
         let us = Time::from_us;
-        assert_eq!(line.enqueue(us(100), 1_000), Some(Departure { first: us(100), last: us(101) }));
+        assert_eq!(line.enqueue(us(100), 1_000), Some(PacketDeparture { first: us(100), last: us(101) }));
         assert_eq!((line.backlog(us(10)), line.backlog(us(100)), line.backlog(us(101))), (1_000, 1_000, 0));
-        assert_eq!(line.enqueue(us(10), 2_000), Some(Departure { first: us(101), last: us(103) }));
+        assert_eq!(line.enqueue(us(10), 2_000), Some(PacketDeparture { first: us(101), last: us(103) }));
         assert_eq!(line.enqueue(us(10), 1), None);
         assert_eq!(line.room_at(us(101), 2_000), us(102));
         // Packets that are late together do not fill the queue together.

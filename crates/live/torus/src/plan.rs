@@ -3,14 +3,14 @@
 use unrack_basis::mix;
 use unrack_live::Error;
 use unrack_protocol::r2c2::bridge::most_mtu;
-use unrack_protocol::r2c2::map::Map;
+use unrack_protocol::r2c2::map::RackMap;
 use unrack_protocol::r2c2::node::{RackSetup, WorldLimits};
 use unrack_protocol::r2c2::packet::DATA_HEADER;
 use unrack_protocol::r2c2::rates::Rates;
 use unrack_protocol::r2c2::{Params, RateControl, Routing};
 use unrack_rack::graph::Graph;
 use unrack_rack::{
-    BufferSize, Cabling, Failure, Faults, Headers, LinkSpec, NetworkSpec, Outage, TopologySpec,
+    BufferSize, Cabling, ScheduledFailure, Faults, Headers, LinkSpec, NetworkSpec, Outage, TopologySpec,
 };
 use unrack_units::{Bytes, Time};
 
@@ -151,7 +151,7 @@ impl TorusPlan {
     }
 
     /// Returns the rates of the links that are up, without any flows.
-    pub(crate) fn rates(&self, map: &Map) -> Rates {
+    pub(crate) fn rates(&self, map: &RackMap) -> Rates {
         Rates::new(map.links().map(|link| self.link(link).rate), self.setup.params.headroom.get())
     }
 }
@@ -206,9 +206,9 @@ fn links(network: &NetworkSpec, graph: &Graph) -> Vec<LinkSpec> {
 }
 
 /// Returns the outages by cable. If a node or switch is down, all of its cables are down.
-fn outages(graph: &Graph, failures: &[Failure]) -> Result<Vec<Vec<Outage>>, Error> {
+fn outages(graph: &Graph, failures: &[ScheduledFailure]) -> Result<Vec<Vec<Outage>>, Error> {
     let mut outages = vec![Vec::new(); graph.links() as usize];
-    for Failure { node, switch, between, from, until, every, detected_after } in failures {
+    for ScheduledFailure { node, switch, between, from, until, every, detected_after } in failures {
         let outage = Outage::new(*from, until.unwrap_or(Time::MAX), *every, *detected_after)
             .map_err(|(rule, value)| Error::Usage(format!("failures: {rule}: {value}")))?;
         let broken: Vec<u32> = match (node.or(*switch), between) {

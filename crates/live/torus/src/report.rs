@@ -1,14 +1,14 @@
 //! Reports of threads during a run, and the report of the whole run.
 
 use crate::content::Arrived;
-use crate::node::{FlowKey, LiveCounters};
+use crate::node::{SourceFlow, LiveCounters};
 use crate::site::Queues;
 use hdrhistogram::Histogram;
 use std::collections::HashMap;
 use unrack_units::Time;
 
 /// A report from a thread of nodes to the thread that runs flows.
-pub(crate) struct News {
+pub(crate) struct ThreadReport {
     pub at: Time,
     pub told: Told,
 }
@@ -16,10 +16,10 @@ pub(crate) struct News {
 pub(crate) enum Told {
     Opened {
         message: u32,
-        flow: FlowKey,
+        flow: SourceFlow,
     },
     Complete {
-        flow: FlowKey,
+        flow: SourceFlow,
         arrived: Arrived,
     },
     /// The source has ended the flow: all bytes are acknowledged, or the destination was silent for too long.
@@ -74,21 +74,21 @@ pub struct LiveReport {
 }
 
 /// State of a run in progress.
-pub(crate) struct Ledger {
+pub(crate) struct RunLedger {
     outcomes: Vec<LiveOutcome>,
     bytes: Vec<u64>,
     /// Messages, by the open flow that carries them.
-    carried: HashMap<FlowKey, u32>,
+    carried: HashMap<SourceFlow, u32>,
     open: usize,
     wrong_bytes: u64,
     began: Time,
     ended: Time,
 }
 
-impl Ledger {
+impl RunLedger {
     /// Starts the ledger of a run. `bytes` are the sizes of its messages, and `began` is when the run began.
-    pub(crate) fn new(bytes: Vec<u64>, began: Time) -> Ledger {
-        Ledger {
+    pub(crate) fn new(bytes: Vec<u64>, began: Time) -> RunLedger {
+        RunLedger {
             outcomes: vec![LiveOutcome::default(); bytes.len()],
             open: bytes.len(),
             bytes,

@@ -2,9 +2,9 @@
 
 use crate::content::{self, Checks};
 use crate::line::Line;
-use crate::node::{Around, Event, FlowKey, Packet};
+use crate::node::{NodeServices, Event, SourceFlow, Packet};
 use crate::plan::TorusPlan;
-use crate::report::{News, Told, empty_histogram};
+use crate::report::{ThreadReport, Told, empty_histogram};
 use crate::tap::Tap;
 use hdrhistogram::Histogram;
 use rtrb::Producer;
@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use unrack_basis::{SplitMix64, mix};
 use unrack_protocol::r2c2::links::LinkStates;
-use unrack_protocol::r2c2::map::Map;
+use unrack_protocol::r2c2::map::RackMap;
 use unrack_protocol::r2c2::packet::{Broadcast, Data, Hello, Kind};
-use unrack_protocol::r2c2::selection::Problem;
+use unrack_protocol::r2c2::selection::SelectionProblem;
 use unrack_units::{Bytes, Time};
 
 /// A packet on a link, and the time at which it arrives at the other end.
-pub(crate) struct Crossing {
+pub(crate) struct PacketInFlight {
     pub at: Time,
     pub packet: Packet,
 }
@@ -27,16 +27,16 @@ pub(crate) struct Crossing {
 /// The sending end of a link.
 pub(crate) struct Outlet {
     pub line: Line,
-    pub ring: Producer<Crossing>,
+    pub ring: Producer<PacketInFlight>,
     /// Thread that takes packets from the other end.
     pub thread: usize,
 }
 
-pub(crate) struct Site {
+pub(crate) struct LinkSite {
     plan: Arc<TorusPlan>,
     /// Rack as these nodes know it. `links` has the states of links that nodes reported. `down` has the links known to be down: from these
     /// reports, and from the plan if all nodes are in this process (`is_all`).
-    map: Map,
+    map: RackMap,
     pub links: LinkStates,
     down: Vec<u32>,
     is_all: bool,
@@ -48,12 +48,12 @@ pub(crate) struct Site {
     /// TAP devices of the gateways among these nodes.
     taps: BTreeMap<u32, Tap>,
     /// Channel to the seeker, for problems together with the node that has each problem.
-    seeker: Option<Sender<(u32, Box<Problem>)>>,
+    seeker: Option<Sender<(u32, Box<SelectionProblem>)>>,
     /// Sending ends by link, only of links that leave nodes of this thread.
     outlets: Vec<Option<Outlet>>,
     spare: Vec<Packet>,
     checks: Checks,
-    news: Sender<News>,
+    news: Sender<ThreadReport>,
     /// For each thread, the earliest arrival among the packets put on links to it since this thread last considered waking it.
     pub due: Vec<Time>,
     /// Packets put on links since the start, without keep-alives.
@@ -75,7 +75,7 @@ const REST: Time = Time::from_us(100);
 /// Most packets kept for reuse.
 const MOST_SPARE: usize = 4_096;
 
-impl Site {
+impl LinkSite {
     /// Returns the surroundings of thread `number`, which seeds its random numbers. `threads` counts all threads, including the one that
     /// sends to other machines.
     pub(crate) fn new(
@@ -83,12 +83,12 @@ impl Site {
         outlets: Vec<Option<Outlet>>,
         (number, threads): (usize, usize),
         is_all: bool,
-        news: Sender<News>,
-        seeker: Option<Sender<(u32, Box<Problem>)>>,
+        news: Sender<ThreadReport>,
+        seeker: Option<Sender<(u32, Box<SelectionProblem>)>>,
         taps: BTreeMap<u32, Tap>,
-    ) -> Site {
-        Site {
-            map: Map::whole(&plan.setup.graph, plan.setup.params.trees),
+    ) -> LinkSite {
+        LinkSite {
+            map: RackMap::whole(&plan.setup.graph, plan.setup.params.trees),
             down: Vec::new(),
             now: Time::ZERO,
             began: None,
@@ -151,7 +151,7 @@ impl Site {
     /// Sends a report to the thread that runs flows.
     pub(crate) fn tell(&self, at: Time, told: Told) {
         // Ignore errors, because the receiver is gone if the rack is shutting down.
-        let _ = self.news.send(News { at, told });
+        let _ = self.news.send(ThreadReport { at, told });
     }
 }
 
@@ -164,7 +164,7 @@ impl Queues {
 
 /// The surroundings of one node.
 pub(crate) struct Here<'a> {
-    site: &'a mut Site,
+    site: &'a mut LinkSite,
     node: u32,
     first: usize,
 }
@@ -177,8 +177,8 @@ impl Here<'_> {
     }
 }
 
-impl Around for Here<'_> {
-    fn map(&mut self) -> &mut Map {
+impl NodeServices for Here<'_> {
+    fn map(&mut self) -> &mut RackMap {
         &mut self.site.map
     }
 
@@ -204,7 +204,7 @@ impl Around for Here<'_> {
     }
 
     fn put(&mut self, now: Time, port: u32, packet: Packet) -> Result<(), Packet> {
-        let Site { plan, outlets, queues, .. } = &mut *self.site;
+        let LinkSite { plan, outlets, queues, .. } = &mut *self.site;
         let link = self.first + port as usize;
         let Outlet { line, ring, .. } = outlets[link].as_mut().expect("a link of this thread");
         let (wire, ahead) = (packet.len() as u64, line.backlog(now));
@@ -232,9 +232,9 @@ impl Around for Here<'_> {
             return Err(packet);
         }
         let is_counted = !Hello::is(&packet);
-        let Site { outlets, due, pushed, .. } = &mut *self.site;
+        let LinkSite { outlets, due, pushed, .. } = &mut *self.site;
         let Outlet { ring, thread, .. } = outlets[link].as_mut().expect("a link of this thread");
-        if let Err(rtrb::PushError::Full(crossing)) = ring.push(Crossing { at, packet }) {
+        if let Err(rtrb::PushError::Full(crossing)) = ring.push(PacketInFlight { at, packet }) {
             return Err(crossing.packet);
         }
         due[*thread] = due[*thread].min(at);
@@ -242,15 +242,15 @@ impl Around for Here<'_> {
         Ok(())
     }
 
-    fn fill(&mut self, flow: FlowKey, offset: u64, into: &mut [u8]) {
+    fn fill(&mut self, flow: SourceFlow, offset: u64, into: &mut [u8]) {
         content::fill(flow, offset, into);
     }
 
-    fn deliver(&mut self, flow: FlowKey, offset: u64, bytes: &[u8]) {
+    fn deliver(&mut self, flow: SourceFlow, offset: u64, bytes: &[u8]) {
         self.site.checks.deliver(flow, offset, bytes);
     }
 
-    fn seek(&mut self, problem: Problem) {
+    fn seek(&mut self, problem: SelectionProblem) {
         // Ignore errors, because the seeker may be gone if the rack is shutting down.
         if let Some(seeker) = &self.site.seeker {
             let _ = seeker.send((self.node, Box::new(problem)));

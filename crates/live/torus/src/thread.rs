@@ -3,7 +3,7 @@
 use crate::node::{LiveCounters, Node};
 use crate::plan::TorusPlan;
 use crate::report::{Told, Totals};
-use crate::site::{Crossing, Queues, Site};
+use crate::site::{PacketInFlight, Queues, LinkSite};
 use crate::sleep::SleepTime;
 use hdrhistogram::Histogram;
 use rtrb::Consumer;
@@ -44,14 +44,14 @@ pub(crate) struct Sleeper {
 /// Handle by which other threads give orders to the threads of nodes.
 #[derive(Clone)]
 pub(crate) struct Callers {
-    pub orders: Arc<[Sender<Order>]>,
+    pub orders: Arc<[Sender<ThreadCommand>]>,
     pub sleepers: Arc<Vec<Sleeper>>,
     pub threads: Arc<std::sync::OnceLock<Vec<Thread>>>,
 }
 
 impl Callers {
     /// Sends an order to a thread and wakes it.
-    pub(crate) fn call(&self, thread: usize, order: Order) {
+    pub(crate) fn call(&self, thread: usize, order: ThreadCommand) {
         // Ignore errors: a caller that waits for a thread that has ended notices the end elsewhere.
         let _ = self.orders[thread].send(order);
         self.sleepers[thread].called.store(true, Ordering::Release);
@@ -59,13 +59,13 @@ impl Callers {
     }
 
     /// Sends an order to each thread.
-    pub(crate) fn call_all(&self, order: impl Fn() -> Order) {
+    pub(crate) fn call_all(&self, order: impl Fn() -> ThreadCommand) {
         (0..self.orders.len()).for_each(|thread| self.call(thread, order()));
     }
 }
 
 /// An order to a thread of nodes.
-pub(crate) enum Order {
+pub(crate) enum ThreadCommand {
     /// Starts a run at this time, with these messages to send.
     Begin(Time, Vec<Submission>),
     /// Passes on a frame that a host behind this gateway sent.
@@ -90,19 +90,19 @@ pub(crate) struct Submission {
 }
 
 /// A node and the links that lead to it.
-pub(crate) struct Place {
+pub(crate) struct NodeSeat {
     pub number: u32,
     pub node: Node,
     /// Receiving ends of the links, with the port of each.
-    pub inlets: Vec<(usize, Consumer<Crossing>)>,
+    pub inlets: Vec<(usize, Consumer<PacketInFlight>)>,
     pub is_dead: bool,
 }
 
 /// State of a thread of nodes.
 pub(crate) struct Worker {
-    pub places: Vec<Place>,
-    pub site: Site,
-    pub orders: Receiver<Order>,
+    pub places: Vec<NodeSeat>,
+    pub site: LinkSite,
+    pub orders: Receiver<ThreadCommand>,
     pub clock: Clock,
     pub own: usize,
     pub sleepers: Arc<Vec<Sleeper>>,
@@ -164,26 +164,26 @@ impl Worker {
     fn obey(&mut self) -> bool {
         while let Ok(order) = self.orders.try_recv() {
             match order {
-                Order::Begin(began, submissions) => self.begin(began, submissions),
-                Order::Frame(node, frame) => {
+                ThreadCommand::Begin(began, submissions) => self.begin(began, submissions),
+                ThreadCommand::Frame(node, frame) => {
                     let now = self.clock.now();
                     let place = self.places.iter_mut().find(|place| place.number == node && !place.is_dead);
                     if let Some(place) = place {
                         place.node.take_from_host(now, &frame, &mut self.site.around(node));
                     }
                 }
-                Order::Choose(node, chosen) => {
+                ThreadCommand::Choose(node, chosen) => {
                     let now = self.clock.now();
                     if let Some(place) = self.places.iter_mut().find(|place| place.number == node) {
                         place.node.choose(now, &chosen, &mut self.site.around(node));
                     }
                 }
-                Order::Stop(node) => self.stop(node),
-                Order::Count => {
+                ThreadCommand::Stop(node) => self.stop(node),
+                ThreadCommand::Count => {
                     let totals = self.count();
                     self.site.tell(self.clock.now(), Told::Totals(Box::new(totals)));
                 }
-                Order::Leave => return false,
+                ThreadCommand::Leave => return false,
             }
         }
         true
@@ -255,7 +255,7 @@ impl Worker {
             let asked = self.submissions.last().map(|submission| submission.at);
             next = next.min(asked.unwrap_or(Time::MAX)).min(self.discovers.unwrap_or(Time::MAX));
             let now = self.site.now;
-            for Place { number, node, .. } in &mut self.places {
+            for NodeSeat { number, node, .. } in &mut self.places {
                 if node.next_wake().is_some_and(|at| at <= now) {
                     node.wake(now, &mut self.site.around(*number));
                 }
@@ -271,15 +271,15 @@ impl Worker {
         let now = self.clock.now();
         self.site.now = now;
         let mut next = Time::MAX;
-        for Place { number, node, inlets, is_dead } in &mut self.places {
+        for NodeSeat { number, node, inlets, is_dead } in &mut self.places {
             for (port, inlet) in inlets {
                 let mut has_come = false;
                 for _ in 0..MOST_AT_ONCE {
-                    let Ok(Crossing { at, .. }) = inlet.peek() else { break };
+                    let Ok(PacketInFlight { at, .. }) = inlet.peek() else { break };
                     if *at > now {
                         break;
                     }
-                    let Ok(Crossing { at, packet }) = inlet.pop() else { break };
+                    let Ok(PacketInFlight { at, packet }) = inlet.pop() else { break };
                     has_come = true;
                     if !Hello::is(&packet) {
                         self.popped += 1;
@@ -353,7 +353,7 @@ impl Sleeper {
 }
 
 /// Returns the earliest arrival among the packets on these links; [`Time::MAX`] if there are no packets.
-pub(crate) fn earliest<'a>(inlets: impl Iterator<Item = &'a Consumer<Crossing>>) -> Time {
+pub(crate) fn earliest<'a>(inlets: impl Iterator<Item = &'a Consumer<PacketInFlight>>) -> Time {
     inlets.filter_map(|inlet| inlet.peek().ok().map(|crossing| crossing.at)).min().unwrap_or(Time::MAX)
 }
 

@@ -6,7 +6,7 @@
 //! the key that all machines share, and is accepted once ([`unrack_keys::datagram`]). Its content is not encrypted.
 
 use crate::plan::TorusPlan;
-use crate::site::Crossing;
+use crate::site::PacketInFlight;
 use crate::sleep::SleepTime;
 use crate::thread::{Clock, NOT_WORTH_SLEEPING, Sleeper, earliest, wake};
 use rtrb::{Consumer, Producer};
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
-use unrack_keys::datagram::{Opened, Opener, Pair, SharedKey, new_life};
+use unrack_keys::datagram::{OpenedDatagram, DatagramOpener, PeerState, SharedKey, new_life};
 use unrack_keys::policy::is_loopback;
 use unrack_live::Error;
 use unrack_protocol::r2c2::packet::{DATA_HEADER, Hello};
@@ -67,10 +67,10 @@ impl Machines {
     }
 
     /// Returns the seals for datagrams to and from each other machine, by its address; empty without a key.
-    pub(crate) fn pairs(&self) -> HashMap<SocketAddr, Arc<Pair>> {
+    pub(crate) fn pairs(&self) -> HashMap<SocketAddr, Arc<PeerState>> {
         let Some(key) = &self.key else { return HashMap::new() };
         let life = new_life();
-        let pair = |there: usize| Pair::new(key.clone(), self.here as u32, there as u32, life);
+        let pair = |there: usize| PeerState::new(key.clone(), self.here as u32, there as u32, life);
         let others = self.addresses.iter().enumerate().filter(|(there, _)| *there != self.here);
         others.map(|(there, address)| (*address, pair(there))).collect()
     }
@@ -99,7 +99,7 @@ impl Machines {
 
 /// State shared by the two threads of a machine's socket.
 #[derive(Debug, Default)]
-pub(crate) struct Traffic {
+pub(crate) struct UdpTraffic {
     /// Packets that arrived for a node here (`pushed`), and packets that left (`popped`), without keep-alives.
     pub pushed: AtomicU64,
     pub popped: AtomicU64,
@@ -111,23 +111,23 @@ pub(crate) struct Traffic {
 }
 
 /// A link that leaves this machine.
-pub(crate) struct Lane {
+pub(crate) struct RemoteLink {
     pub link: u32,
     pub to: SocketAddr,
-    pub inlet: Consumer<Crossing>,
+    pub inlet: Consumer<PacketInFlight>,
 }
 
 /// The thread that sends packets over links that leave this machine.
 pub(crate) struct Exit {
-    pub lanes: Vec<Lane>,
+    pub lanes: Vec<RemoteLink>,
     /// Seals by address of the other machine; empty if datagrams have no seals.
-    pub pairs: HashMap<SocketAddr, Arc<Pair>>,
+    pub pairs: HashMap<SocketAddr, Arc<PeerState>>,
     pub socket: UdpSocket,
     pub rack: u64,
     pub clock: Clock,
     pub own: usize,
     pub sleepers: Arc<Vec<Sleeper>>,
-    pub traffic: Arc<Traffic>,
+    pub traffic: Arc<UdpTraffic>,
 }
 
 impl Exit {
@@ -140,9 +140,9 @@ impl Exit {
                 return;
             }
             let now = self.clock.now();
-            for Lane { link, to, inlet } in &mut self.lanes {
+            for RemoteLink { link, to, inlet } in &mut self.lanes {
                 while inlet.peek().is_ok_and(|crossing| crossing.at <= now)
-                    && let Ok(Crossing { packet, .. }) = inlet.pop()
+                    && let Ok(PacketInFlight { packet, .. }) = inlet.pop()
                 {
                     datagram.clear();
                     datagram.extend_from_slice(&Tunnel { rack: self.rack, link: *link }.encode());
@@ -171,13 +171,13 @@ impl Exit {
 /// A link that comes from another machine.
 pub(crate) struct Door {
     pub from: SocketAddr,
-    pub ring: Producer<Crossing>,
+    pub ring: Producer<PacketInFlight>,
     /// Thread of the node at the end of the link.
     pub thread: usize,
 }
 
 /// The thread that receives packets over links from other machines.
-pub(crate) struct Entrance {
+pub(crate) struct UdpReceiver {
     pub doors: HashMap<u32, Door>,
     /// Seals by address of the other machine; empty if datagrams have no seals.
     pub openers: HashMap<SocketAddr, Acquaintance>,
@@ -187,13 +187,13 @@ pub(crate) struct Entrance {
     pub clock: Clock,
     pub sleepers: Arc<Vec<Sleeper>>,
     pub threads: Arc<OnceLock<Vec<Thread>>>,
-    pub traffic: Arc<Traffic>,
+    pub traffic: Arc<UdpTraffic>,
 }
 
 /// State of the seals of one other machine.
 pub(crate) struct Acquaintance {
-    pair: Arc<Pair>,
-    opener: Opener,
+    pair: Arc<PeerState>,
+    opener: DatagramOpener,
     /// Last time at which this process's life number (the start time that identifies it) was announced to that machine.
     told: Option<Time>,
 }
@@ -204,8 +204,8 @@ const TELL_AFTER: Time = Time::from_us(10_000);
 
 impl Acquaintance {
     /// Returns the state of a machine to which no life number was announced yet.
-    pub(crate) fn new(pair: Arc<Pair>) -> Acquaintance {
-        Acquaintance { opener: Opener::new(pair.clone()), pair, told: None }
+    pub(crate) fn new(pair: Arc<PeerState>) -> Acquaintance {
+        Acquaintance { opener: DatagramOpener::new(pair.clone()), pair, told: None }
     }
 
     /// Announces this process's life number by an empty datagram.
@@ -227,12 +227,12 @@ impl Acquaintance {
         (socket, from, now): (&UdpSocket, SocketAddr, Time),
     ) -> Option<&'a [u8]> {
         match self.opener.open(datagram) {
-            Opened::Taken(content) => Some(content),
-            Opened::ForAnotherLife => {
+            OpenedDatagram::Taken(content) => Some(content),
+            OpenedDatagram::ForAnotherLife => {
                 self.tell(socket, from, now);
                 Some(&[])
             }
-            Opened::Refused => None,
+            OpenedDatagram::Refused => None,
         }
     }
 }
@@ -240,7 +240,7 @@ impl Acquaintance {
 /// Longest time after which the thread notices that it has to end.
 const LOOK_AFTER: Duration = Duration::from_millis(200);
 
-impl Entrance {
+impl UdpReceiver {
     /// Receives datagrams until the rack ends.
     pub(crate) fn run(mut self) {
         // If this call fails, the thread ends only with the next datagram.
@@ -277,7 +277,7 @@ impl Entrance {
             return None;
         }
         let at = self.clock.now();
-        door.ring.push(Crossing { at, packet: packet.to_vec() }).ok()?;
+        door.ring.push(PacketInFlight { at, packet: packet.to_vec() }).ok()?;
         if !Hello::is(packet) {
             self.traffic.pushed.fetch_add(1, Ordering::Relaxed);
         }

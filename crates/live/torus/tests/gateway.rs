@@ -7,7 +7,7 @@ use std::time::Duration;
 use unrack_live::Error;
 use unrack_protocol::r2c2::Params;
 use unrack_rack::{Faults, Overrides, Scenario};
-use unrack_testing::{Folder, Needed, skip};
+use unrack_testing::{TestFolder, TestRequirement, skip};
 use unrack_torus::{Emulation, TorusPlan};
 
 const ROLE: &str = "UNRACK_TEST_ROLE";
@@ -74,21 +74,21 @@ fn an_end_of_a_stream() {
 #[test]
 fn programs_reach_each_other_through_a_rack() {
     if let Err(why) = Command::new("ip").arg("-V").output() {
-        return skip(Needed::Iproute2, why);
+        return skip(TestRequirement::Iproute2, why);
     }
-    let folder = Folder::new("gateway");
+    let folder = TestFolder::new("gateway");
     let id = folder.word();
     let devices = ["a", "b"].map(|end| format!("unrack{id}{end}"));
     let gateways = [(0, devices[0].clone()), (10, devices[1].clone())];
     let rack = match Emulation::start_bridged(plan(), 2, &gateways) {
-        Err(Error::Lacking(why)) => return skip(Needed::Namespaces, why),
+        Err(Error::Lacking(why)) => return skip(TestRequirement::Namespaces, why),
         rack => rack.unwrap(),
     };
     let names = Namespaces(["a", "b"].map(|end| format!("unrack-test-{id}-{end}")));
     for (n, (name, device)) in names.0.iter().zip(&devices).enumerate() {
         let output = ip(&["netns", "add", name]);
         if !output.status.success() {
-            return skip(Needed::Namespaces, String::from_utf8_lossy(&output.stderr));
+            return skip(TestRequirement::Namespaces, String::from_utf8_lossy(&output.stderr));
         }
         assert!(ip(&["link", "set", "dev", device, "netns", name]).status.success());
         let address = format!("10.77.0.{}/24", n + 1);

@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use unrack_node::{Listen, Options, RunningNode};
-use unrack_pager::node::{Address, Client, PageCompletion, Settings, Tuning};
+use unrack_pager::node::{Address, Client, PageCompletion, NodeSettings, Tuning};
 use unrack_units::Bytes;
 use unrack_wire::PAGE;
 
@@ -112,7 +112,7 @@ struct Cost {
 
 /// Returns the median costs of stores and of loads.
 fn measure(address: &Address, node: u32, way: &Way) -> [Cost; 2] {
-    let settings = Settings { tuning: way.tuning, ..Settings::new(address.clone()) };
+    let settings = NodeSettings { tuning: way.tuning, ..NodeSettings::new(address.clone()) };
     let mut client = Client::connect(&settings).unwrap();
     let mut memory = vec![1u8; PAGES * PAGE];
     // The first round creates the pages in the node, and is not measured.
@@ -174,7 +174,7 @@ fn wait(client: &Client) {
 
 /// Measures the latency of one load, alone and while stores fill the window. Polls without sleeping.
 fn latency(address: &Address) {
-    let mut client = Client::connect(&Settings::new(address.clone())).unwrap();
+    let mut client = Client::connect(&NodeSettings::new(address.clone())).unwrap();
     let mut memory = vec![1u8; PAGES * PAGE];
     let way = Way { name: "", tuning: Tuning::default(), at_once: None };
     transfer(&mut client, &way, &mut memory, true);

@@ -2,13 +2,13 @@
 
 use crate::eager::Eager;
 use crate::listen::Stream;
-use crate::node::Common;
-use crate::pages::Pages;
+use crate::node::NodeState;
+use crate::pages::NodePages;
 use crate::part::SessionPages;
 use crate::session::Session;
 use crate::shared;
 use crate::statistics::count;
-use crate::stream::{self, End};
+use crate::stream::{self, SessionEnd};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -26,25 +26,25 @@ const GREETING_TIME: Duration = Duration::from_secs(5);
 const TICK: Duration = Duration::from_millis(500);
 
 /// Byte stream with a timeout for reads and writes.
-trait Timed: Read + Write {
+trait TimedStream: Read + Write {
     fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()>;
 }
 
-impl Timed for Wire {
+impl TimedStream for Wire {
     fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.socket().set_read_timeout(timeout)?;
         self.socket().set_write_timeout(timeout)
     }
 }
 
-impl Timed for UnixStream {
+impl TimedStream for UnixStream {
     fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.set_read_timeout(timeout)?;
         self.set_write_timeout(timeout)
     }
 }
 
-impl Common {
+impl NodeState {
     /// Serves a connection until it ends. An error affects this connection only.
     pub(crate) fn serve(&self, stream: Stream) -> io::Result<()> {
         let client = stream.client()?;
@@ -67,7 +67,7 @@ impl Common {
         let Some(mut wire) = self.wire(socket)? else { return Ok(()) };
         let client = wire.peer().map_or(client, Peer::Key);
         let Some(part) = self.greet(&mut wire, client)? else { return Ok(()) };
-        let mut session = Session::new(Pages::new(part), self.counters.clone());
+        let mut session = Session::new(NodePages::new(part), self.counters.clone());
         self.run(&mut wire, |wire| stream::serve(&mut Eager::new(wire), &mut session));
         Ok(())
     }
@@ -102,7 +102,7 @@ impl Common {
     }
 
     /// Reads the client's greeting and answers it. Returns `None` if no session begins.
-    fn greet(&self, stream: &mut impl Timed, client: Peer) -> io::Result<Option<SessionPages>> {
+    fn greet(&self, stream: &mut impl TimedStream, client: Peer) -> io::Result<Option<SessionPages>> {
         let deadline = Instant::now() + GREETING_TIME;
         stream.set_timeout(Some(TICK))?;
         let mut bytes = [0; HELLO];
@@ -123,7 +123,7 @@ impl Common {
     }
 
     /// Runs an admitted session and counts it. If the node ends the session, sends the reason to the client.
-    fn run<S: Timed>(&self, stream: &mut S, serve: impl FnOnce(&mut S) -> End) {
+    fn run<S: TimedStream>(&self, stream: &mut S, serve: impl FnOnce(&mut S) -> SessionEnd) {
         count(&self.counters.sessions, 1);
         count(&self.counters.open_sessions, 1);
         let end = serve(stream);
@@ -131,13 +131,13 @@ impl Common {
         // Limits the time by which a client that does not read can delay the end to one tick.
         let _ = stream.set_timeout(Some(TICK));
         match end {
-            End::Faulty(_) => count(&self.counters.faulty_sessions, 1),
-            End::Silent => {
+            SessionEnd::Faulty(_) => count(&self.counters.faulty_sessions, 1),
+            SessionEnd::Silent => {
                 count(&self.counters.silent_sessions, 1);
                 stream::say_bye(stream, EndReason::Silent);
             }
-            End::Gone if self.stopping.load(Relaxed) => stream::say_bye(stream, EndReason::Stopping),
-            End::Gone => {}
+            SessionEnd::Gone if self.stopping.load(Relaxed) => stream::say_bye(stream, EndReason::Stopping),
+            SessionEnd::Gone => {}
         }
     }
 }

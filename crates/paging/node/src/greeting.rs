@@ -2,14 +2,14 @@
 
 use crate::part::SessionPages;
 use std::sync::Arc;
-use unrack_keys::shares::{NoRoom, Peer, Shares};
+use unrack_keys::shares::{NoRoom, Peer, PeerShares};
 use unrack_wire::{GreetingStatus, Hello, MOST_IDS, MOST_PAGES, PAGE, PageTransport, VERSION, Welcome};
 
 /// Limits that a node states in its answer to a client's greeting.
 #[derive(Debug, Clone)]
 pub struct NodeTerms {
     /// Accounts of the pages of the whole node and of each client.
-    pub shares: Arc<Shares>,
+    pub shares: Arc<PeerShares>,
     pub transport: PageTransport,
     pub extent_pages: u32,
     /// Silence in milliseconds after which a session is ended; 0 means never.
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn each_reason_to_refuse_is_named() {
-        let shares = Shares::new(12, 8);
+        let shares = PeerShares::new(12, 8);
         let terms = NodeTerms { shares, transport: PageTransport::Stream, extent_pages: 0, silence_ms: 0 };
         let [one, two] = [1, 2].map(Peer::User);
         let hello = Hello::new(PageTransport::Stream, 8);

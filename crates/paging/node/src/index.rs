@@ -13,7 +13,7 @@ const SLOT: usize = 8;
 const LEAST: usize = 512;
 
 /// Map from page ids to places.
-pub(crate) struct Index {
+pub(crate) struct PageIndex {
     slots: Option<MmapMut>,
     /// Number of used slots.
     used: usize,
@@ -21,10 +21,10 @@ pub(crate) struct Index {
     hasher: RandomState,
 }
 
-impl Index {
+impl PageIndex {
     /// Makes an empty table, which occupies no memory.
-    pub(crate) fn new() -> Index {
-        Index { slots: None, used: 0, hasher: RandomState::new() }
+    pub(crate) fn new() -> PageIndex {
+        PageIndex { slots: None, used: 0, hasher: RandomState::new() }
     }
 
     /// Returns the table's size in bytes.
@@ -148,7 +148,7 @@ mod tests {
         /// Compares the table with a `HashMap` after each step.
         #[test]
         fn what_is_put_in_is_found(steps in prop::collection::vec((any::<bool>(), 0u32..3000, 0u32..1 << 26), 1..6000)) {
-            let (mut index, mut model) = (Index::new(), HashMap::new());
+            let (mut index, mut model) = (PageIndex::new(), HashMap::new());
             for (insert, id, place) in steps {
                 match insert {
                     true => {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use unrack_keys::shares::{Peer, Shares};
+use unrack_keys::shares::{Peer, PeerShares};
 use unrack_keys::{EncryptionPolicy, Keys};
 use unrack_units::{Bytes, Share};
 use unrack_wire::{PAGE, PATIENCE, PageTransport};
@@ -80,7 +80,7 @@ impl Options {
 
 /// A running node. It runs until [`RunningNode::stop`] is called.
 pub struct RunningNode {
-    common: Arc<Common>,
+    common: Arc<NodeState>,
     bound: Listen,
     accepting: JoinHandle<()>,
     /// Event that wakes the accepting thread when the node stops.
@@ -88,7 +88,7 @@ pub struct RunningNode {
 }
 
 /// State that all sessions share.
-pub(crate) struct Common {
+pub(crate) struct NodeState {
     pub(crate) terms: NodeTerms,
     pub(crate) counters: Arc<NodeCounters>,
     pub(crate) silence: Option<Duration>,
@@ -106,7 +106,7 @@ impl RunningNode {
     /// If the node cannot listen at the address, if keys that it needs are missing, if the capacity or a client's share is less than one
     /// page, or if the share exceeds the capacity.
     pub fn start(options: &Options) -> Result<RunningNode, Error> {
-        let common = Arc::new(Common::new(options)?);
+        let common = Arc::new(NodeState::new(options)?);
         let failed = |error| Error::Listen { address: options.listen.to_string(), error };
         let (listener, bound) = Listener::bind(&options.listen).map_err(failed)?;
         let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
@@ -147,7 +147,7 @@ impl RunningNode {
     }
 }
 
-fn accept_all(listener: &Listener, bell: &OwnedFd, common: &Arc<Common>) {
+fn accept_all(listener: &Listener, bell: &OwnedFd, common: &Arc<NodeState>) {
     for number in 0.. {
         let socket = match listener {
             Listener::Tcp(listener) => PollFd::new(listener, PollFlags::IN),
@@ -166,8 +166,8 @@ fn accept_all(listener: &Listener, bell: &OwnedFd, common: &Arc<Common>) {
     }
 }
 
-impl Common {
-    fn new(options: &Options) -> Result<Common, Error> {
+impl NodeState {
+    fn new(options: &Options) -> Result<NodeState, Error> {
         let (pages, share) = options.pages()?;
         let (transport, extent_pages) = match options.listen {
             Listen::Tcp(_) => (PageTransport::Stream, 0),
@@ -181,8 +181,8 @@ impl Common {
             Listen::Shared(_) => None,
         };
         let silence_ms = options.silence.map_or(0, |silence| silence.as_millis().min(u32::MAX.into()) as u32);
-        Ok(Common {
-            terms: NodeTerms { shares: Shares::new(pages, share), transport, extent_pages, silence_ms },
+        Ok(NodeState {
+            terms: NodeTerms { shares: PeerShares::new(pages, share), transport, extent_pages, silence_ms },
             counters: Arc::default(),
             silence: options.silence,
             keys,

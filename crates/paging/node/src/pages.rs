@@ -7,7 +7,7 @@
 //! The index is in mapped memory too, and shrinks with its contents. It takes at most [`INDEX_BYTES`] bytes per page, for which the session
 //! is not charged.
 
-use crate::index::Index;
+use crate::index::PageIndex;
 use crate::part::SessionPages;
 use memmap2::MmapMut;
 use unrack_wire::PAGE;
@@ -25,18 +25,18 @@ pub const INDEX_BYTES: usize = 130;
 const IDS: usize = BLOCK * PAGE;
 
 /// Pages of one session.
-pub struct Pages {
+pub struct NodePages {
     /// Place of each page, by page id.
-    places: Index,
+    places: PageIndex,
     held: usize,
     blocks: Vec<MmapMut>,
     part: SessionPages,
 }
 
-impl Pages {
+impl NodePages {
     /// Makes an empty store whose pages are charged to `part`.
-    pub fn new(part: SessionPages) -> Pages {
-        Pages { places: Index::new(), held: 0, blocks: Vec::new(), part }
+    pub fn new(part: SessionPages) -> NodePages {
+        NodePages { places: PageIndex::new(), held: 0, blocks: Vec::new(), part }
     }
 
     /// Returns the number of pages for which the session is charged.
@@ -149,12 +149,12 @@ fn split(place: u32) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unrack_keys::shares::{Peer, Shares};
+    use unrack_keys::shares::{Peer, PeerShares};
 
-    fn alone(capacity: u64) -> (std::sync::Arc<Shares>, Pages) {
-        let shares = Shares::new(capacity, capacity);
+    fn alone(capacity: u64) -> (std::sync::Arc<PeerShares>, NodePages) {
+        let shares = PeerShares::new(capacity, capacity);
         let part = SessionPages::new(shares.account(Peer::User(0)), 0).unwrap();
-        (shares, Pages::new(part))
+        (shares, NodePages::new(part))
     }
 
     #[test]

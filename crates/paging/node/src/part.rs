@@ -1,12 +1,12 @@
 //! Part of a node's capacity and of a client's share that one session has.
 
-use unrack_keys::shares::{Account, NoRoom};
+use unrack_keys::shares::{ShareAccount, NoRoom};
 
 /// Pages that one session has taken from its client's account. The session first uses its reservation, and then takes pages one by one. All
 /// pages are returned to the account on drop.
 #[derive(Debug)]
 pub struct SessionPages {
-    account: Account,
+    account: ShareAccount,
     reserved: u64,
     held: u64,
 }
@@ -16,7 +16,7 @@ impl SessionPages {
     ///
     /// # Errors
     /// If fewer than `reserved` pages are free, or no page is free.
-    pub fn new(account: Account, reserved: u64) -> Result<SessionPages, NoRoom> {
+    pub fn new(account: ShareAccount, reserved: u64) -> Result<SessionPages, NoRoom> {
         // Refuses at once a session that could never store a page.
         account.take(reserved.max(1))?;
         account.give(reserved.max(1) - reserved);
@@ -54,11 +54,11 @@ impl Drop for SessionPages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unrack_keys::shares::{Peer, Shares};
+    use unrack_keys::shares::{Peer, PeerShares};
 
     #[test]
     fn a_reservation_is_used_first_and_everything_comes_back() {
-        let shares = Shares::new(10, 8);
+        let shares = PeerShares::new(10, 8);
         let part = |user, reserved| SessionPages::new(shares.account(Peer::User(user)), reserved);
         let mut first = part(1, 4).unwrap();
         assert_eq!(shares.all().free(), 6);

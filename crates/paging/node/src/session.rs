@@ -1,6 +1,6 @@
 //! Protocol of one session without I/O: it converts bytes of requests into bytes of answers.
 
-use crate::pages::Pages;
+use crate::pages::NodePages;
 use crate::statistics::{NodeCounters, count};
 use std::sync::Arc;
 use unrack_wire::{EndReason, HEADER, Header, Malformed, PAGE, Verb};
@@ -43,19 +43,19 @@ enum Moving {
 
 /// The node's end of one session.
 pub struct Session {
-    pages: Pages,
+    pages: NodePages,
     counters: Arc<NodeCounters>,
     moving: Option<Moving>,
 }
 
 impl Session {
     /// Starts a session with no request in progress.
-    pub fn new(pages: Pages, counters: Arc<NodeCounters>) -> Session {
+    pub fn new(pages: NodePages, counters: Arc<NodeCounters>) -> Session {
         Session { pages, counters, moving: None }
     }
 
     /// Returns the session's pages.
-    pub fn pages(&self) -> &Pages {
+    pub fn pages(&self) -> &NodePages {
         &self.pages
     }
 

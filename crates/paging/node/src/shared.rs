@@ -7,7 +7,7 @@
 
 use crate::part::SessionPages;
 use crate::statistics::{NodeCounters, count};
-use crate::stream::{End, say_bye};
+use crate::stream::{SessionEnd, say_bye};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, SealFlags};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
@@ -22,7 +22,7 @@ pub(crate) fn serve(
     mut part: SessionPages,
     extent_pages: u32,
     counters: &NodeCounters,
-) -> End {
+) -> SessionEnd {
     let mut extents = Vec::new();
     let end = answer_all(stream, &mut part, extent_pages, (counters, &mut extents));
     extents.iter().for_each(|extent| empty(extent, extent_pages));
@@ -35,17 +35,17 @@ fn answer_all(
     part: &mut SessionPages,
     extent_pages: u32,
     (counters, extents): (&NodeCounters, &mut Vec<OwnedFd>),
-) -> End {
+) -> SessionEnd {
     loop {
         let mut bytes = [0; HEADER];
         if let Err(error) = stream.read_exact(&mut bytes) {
-            return End::from_error(&error);
+            return SessionEnd::from_error(&error);
         }
         let request = match check(&bytes, extents.len()) {
             Ok(request) => request,
             Err(malformed) => {
                 say_bye(stream, EndReason::Malformed);
-                return End::Faulty(crate::session::SessionFault::Malformed(malformed));
+                return SessionEnd::Faulty(crate::session::SessionFault::Malformed(malformed));
             }
         };
         let (extent, detail) = match request.verb {
@@ -58,7 +58,7 @@ fn answer_all(
         };
         count(&counters.extents, extent.is_some() as u64);
         if answer(stream, request.answer(detail), extent.as_ref()).is_err() {
-            return End::Gone;
+            return SessionEnd::Gone;
         }
         extents.extend(extent);
     }

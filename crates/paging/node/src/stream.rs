@@ -12,7 +12,7 @@ pub(crate) const OUTPUT_BYTES: usize = MOST_REPLIES + PAGE + 16;
 
 /// Reason why a session ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum SessionEnd {
     /// The client closed the connection, or the connection broke.
     Gone,
     /// The client sent no data, or did not read the node's answers, for longer than the node waits.
@@ -21,25 +21,25 @@ pub(crate) enum End {
     Faulty(SessionFault),
 }
 
-impl End {
+impl SessionEnd {
     /// Distinguishes a timeout from a broken connection.
-    pub(crate) fn from_error(error: &std::io::Error) -> End {
+    pub(crate) fn from_error(error: &std::io::Error) -> SessionEnd {
         match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => End::Silent,
-            _ => End::Gone,
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => SessionEnd::Silent,
+            _ => SessionEnd::Gone,
         }
     }
 }
 
 /// Serves one session until it ends. The timeout of `stream` is the longest permitted silence of a client.
-pub(crate) fn serve(stream: &mut (impl Read + Write), session: &mut Session) -> End {
+pub(crate) fn serve(stream: &mut (impl Read + Write), session: &mut Session) -> SessionEnd {
     let mut input = vec![0; INPUT_BYTES];
     let (mut start, mut end) = (0, 0);
     let mut replies = Vec::with_capacity(OUTPUT_BYTES);
     loop {
         let handled = session.receive(&input[start..end], &mut replies);
         if let Err(error) = send(stream, &replies) {
-            return End::from_error(&error);
+            return SessionEnd::from_error(&error);
         }
         // If the answers have reached the limit, complete requests may be left in the input.
         let again = replies.len() >= MOST_REPLIES;
@@ -47,7 +47,7 @@ pub(crate) fn serve(stream: &mut (impl Read + Write), session: &mut Session) -> 
         match handled {
             Err(fault) => {
                 say_bye(stream, fault.reason());
-                return End::Faulty(fault);
+                return SessionEnd::Faulty(fault);
             }
             Ok(used) => start += used,
         }
@@ -57,9 +57,9 @@ pub(crate) fn serve(stream: &mut (impl Read + Write), session: &mut Session) -> 
         input.copy_within(start..end, 0);
         (start, end) = (0, end - start);
         match read(stream, &mut input[end..]) {
-            Ok(0) => return End::Gone,
+            Ok(0) => return SessionEnd::Gone,
             Ok(more) => end += more,
-            Err(error) => return End::from_error(&error),
+            Err(error) => return SessionEnd::from_error(&error),
         }
     }
 }

@@ -39,14 +39,14 @@ const WITH_COPIES: u32 = 1;
 const WITHOUT_COPIES: u32 = 2;
 
 /// Files through which a pager opens its other files; `None`: it opens them by their paths.
-pub(crate) struct Kept {
+pub(crate) struct CarriedFiles {
     device: Option<OwnedFd>,
     proc: Option<OwnedFd>,
     control: Option<OwnedFd>,
     pagemap: Option<OwnedFd>,
 }
 
-impl Kept {
+impl CarriedFiles {
     /// Returns the descriptors that the calling thread inherited, which are the only ones that it must not close.
     pub(crate) fn numbers() -> [i32; KINDS + 1] {
         GIVEN.each_ref().map(|number| number.load(Relaxed))
@@ -57,13 +57,13 @@ impl Kept {
     ///
     /// # Safety
     /// Called once, by a pager's thread, which has a private table of files.
-    pub(crate) unsafe fn take(control: &ControlHead) -> Kept {
-        let given = Kept::numbers().map(|number| {
+    pub(crate) unsafe fn take(control: &ControlHead) -> CarriedFiles {
+        let given = CarriedFiles::numbers().map(|number| {
             // SAFETY: the caller guarantees that this happens once; the number is valid in the thread's copy of the program's table.
             (number >= 0).then(|| unsafe { OwnedFd::from_raw_fd(number) })
         });
         let [device, proc, locked, pagemap] = given;
-        let kept = Kept {
+        let kept = CarriedFiles {
             device: device.or_else(|| sys::open_device().ok()),
             proc: proc.or_else(|| open_proc().ok()),
             control: locked.or_else(|| attached::open_locked(control)),
@@ -96,8 +96,8 @@ impl Kept {
 
     /// Makes the value from these descriptors, each of which may be missing.
     #[cfg(target_arch = "x86_64")]
-    pub(crate) fn of(device: Option<OwnedFd>, proc: Option<OwnedFd>) -> Kept {
-        Kept { device, proc, control: None, pagemap: None }
+    pub(crate) fn of(device: Option<OwnedFd>, proc: Option<OwnedFd>) -> CarriedFiles {
+        CarriedFiles { device, proc, control: None, pagemap: None }
     }
 
     /// Returns a copy of the control file's descriptor, which serves to check the lock on the file.

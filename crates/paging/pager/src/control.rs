@@ -20,7 +20,7 @@ pub const CONTROL_VARIABLE: &str = "UNRACK_CONTROL";
 pub struct ControlHead {
     pub magic: AtomicU64,
     /// Settings, stored by `unrack` before the first process starts.
-    pub settings: Settings,
+    pub settings: PagerSettings,
     pub counts: PagerCounts,
     /// Time when the blade's receiving link is free again (monotonic ns).
     pub downlink_free_ns: AtomicU64,
@@ -43,7 +43,7 @@ pub struct ControlHead {
 /// Settings of a run.
 #[repr(C)]
 #[derive(Default)]
-pub struct Settings {
+pub struct PagerSettings {
     /// Maximum number of pages that all processes together may keep local.
     pub limit_pages: AtomicU64,
     /// Latency of a fetch without its transmission, in ns.
@@ -327,7 +327,7 @@ mod tests {
             offset_of!(ControlHead, slots),
             size_of::<ControlHead>(),
         ];
-        let sizes = [size_of::<Settings>(), size_of::<PagerCounts>(), size_of::<ProcessSlot>()];
+        let sizes = [size_of::<PagerSettings>(), size_of::<PagerCounts>(), size_of::<ProcessSlot>()];
         assert_eq!((head, sizes), ([0, 8, 256, 432, 448, 472, 984, 58_328], [248, 176, 56]));
     }
 

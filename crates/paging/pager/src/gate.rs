@@ -37,18 +37,18 @@ pub(crate) const EMPTY: &str =
 static FORKED_NS: AtomicU64 = AtomicU64::new(0);
 
 /// Guard that the pager holds while it takes pages out of the program.
-pub(crate) struct Open;
+pub(crate) struct OpenGate;
 
-impl Drop for Open {
+impl Drop for OpenGate {
     fn drop(&mut self) {
         BUSY.store(false, SeqCst);
     }
 }
 
 /// Returns a guard under which the pager may take pages out of the program, or `None` while a thread forks.
-pub(crate) fn enter() -> Option<Open> {
+pub(crate) fn enter() -> Option<OpenGate> {
     BUSY.store(true, SeqCst);
-    let open = Open;
+    let open = OpenGate;
     (CLOSED.load(SeqCst) == 0).then_some(open)
 }
 

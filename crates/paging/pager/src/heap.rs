@@ -11,7 +11,7 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 
 /// Allocator of the pager's heap.
-pub struct Heap;
+pub struct PagerHeap;
 
 struct State {
     /// First free block of each size; a free block begins with the address of the next one.
@@ -20,15 +20,15 @@ struct State {
     opened: usize,
 }
 
-struct Locked {
+struct LockedHeap {
     lock: AtomicBool,
     state: UnsafeCell<State>,
 }
 
 // SAFETY: `state` is only accessed while `lock` is held.
-unsafe impl Sync for Locked {}
+unsafe impl Sync for LockedHeap {}
 
-static HEAP: Locked = Locked {
+static HEAP: LockedHeap = LockedHeap {
     lock: AtomicBool::new(false),
     state: UnsafeCell::new(State { free: [0; 48], used: 0, opened: 0 }),
 };
@@ -65,7 +65,7 @@ impl State {
 }
 
 // SAFETY: blocks are disjoint, aligned to their size, and live until `dealloc`.
-unsafe impl GlobalAlloc for Heap {
+unsafe impl GlobalAlloc for PagerHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if den::reserve().is_err() {
             return core::ptr::null_mut();

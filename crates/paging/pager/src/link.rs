@@ -3,7 +3,7 @@
 //! A page occupies the link for its transmission time, and in each direction pages queue one behind another. Latency is the same for all
 //! pages and overlaps with that of other pages. All processes of the run share both directions.
 
-use crate::control::{ControlHead, Settings};
+use crate::control::{ControlHead, PagerSettings};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use unrack_basis::{SplitMix64, mix_13};
 
@@ -19,7 +19,7 @@ pub fn arrival(free_ns: &AtomicU64, start_ns: u64, transmit_ns: u64, latency_ns:
 }
 
 /// Returns the transmission time of `bytes` in nanoseconds, rounded up; 0 without a bandwidth.
-pub fn transmit_ns(settings: &Settings, bytes: u64) -> u64 {
+pub fn transmit_ns(settings: &PagerSettings, bytes: u64) -> u64 {
     match settings.bandwidth_bps.load(Relaxed) {
         0 => 0,
         bps => (bytes as u128 * 8 * 1_000_000_000).div_ceil(bps as u128) as u64,
@@ -27,21 +27,21 @@ pub fn transmit_ns(settings: &Settings, bytes: u64) -> u64 {
 }
 
 /// Source of latencies: a constant, or random draws from samples.
-pub struct Delays {
+pub struct LatencySource {
     samples: &'static [AtomicU64],
     /// Draw `n` of process `p` depends only on (seed, p, n).
     random: SplitMix64,
 }
 
-impl Delays {
+impl LatencySource {
     /// Makes the source of latencies of one process.
-    pub fn new(control: &ControlHead, samples: &'static [AtomicU64], process: u32) -> Delays {
+    pub fn new(control: &ControlHead, samples: &'static [AtomicU64], process: u32) -> LatencySource {
         let seed = control.settings.seed.load(Relaxed);
-        Delays { samples, random: SplitMix64::new(mix_13(seed ^ (process as u64) << 32)) }
+        LatencySource { samples, random: SplitMix64::new(mix_13(seed ^ (process as u64) << 32)) }
     }
 
     /// Returns the latency of the next fetch without its transmission, in ns.
-    pub fn next_ns(&mut self, settings: &Settings, transmit_ns: u64) -> u64 {
+    pub fn next_ns(&mut self, settings: &PagerSettings, transmit_ns: u64) -> u64 {
         if self.samples.is_empty() {
             return settings.latency_ns.load(Relaxed);
         }

@@ -9,13 +9,13 @@ use rustix::io::Errno;
 
 /// Part of a mapping whose pages can be evicted: private, anonymous, writable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Area {
+pub(crate) struct PageableArea {
     pub start: usize,
     pub end: usize,
 }
 
 /// Reads the areas of this process, lowest address first. `text` is a buffer for reuse.
-pub(crate) fn read_areas(maps: BorrowedFd, text: &mut Vec<u8>, areas: &mut Vec<Area>) -> Result<(), Errno> {
+pub(crate) fn read_areas(maps: BorrowedFd, text: &mut Vec<u8>, areas: &mut Vec<PageableArea>) -> Result<(), Errno> {
     let len = read_all(maps, text)?;
     areas.clear();
     parse_areas(&text[..len], areas);
@@ -40,14 +40,14 @@ pub(crate) fn read_all(file: BorrowedFd, text: &mut Vec<u8>) -> Result<usize, Er
 }
 
 /// Extracts the areas from the text of `/proc/self/maps`.
-fn parse_areas(text: &[u8], areas: &mut Vec<Area>) {
+fn parse_areas(text: &[u8], areas: &mut Vec<PageableArea>) {
     // Name and end of the latest mapping of a file before the current line. If the current mapping begins at that end, it is the .bss of
     // the file.
     let (mut file, mut file_end): (&[u8], usize) = (b"", 0);
     for mapping in text.split(|b| *b == b'\n').filter_map(Mapping::parse) {
         let is_bss = mapping.start == file_end && is_untouchable(file);
         if mapping.can_be_remote() && !is_bss {
-            areas.push(Area { start: mapping.start, end: mapping.end });
+            areas.push(PageableArea { start: mapping.start, end: mapping.end });
         }
         if mapping.inode != 0 {
             (file, file_end) = (mapping.name, mapping.end);

@@ -1,9 +1,9 @@
 //! A pager's access to the program's memory through the kernel: a userfaultfd, and three files of `/proc/self`.
 
-use crate::carried::Kept;
+use crate::carried::CarriedFiles;
 use crate::control::ControlHead;
 use crate::kept::kept_pages;
-use crate::maps::{self, Area};
+use crate::maps::{self, PageableArea};
 use crate::moves::{self, Moved};
 use crate::pagemap::{self, PageRegion};
 use crate::stride::MOST_AHEAD;
@@ -26,7 +26,7 @@ impl Memory {
     /// another one.
     pub(crate) fn open(
         features: u64,
-        kept: &mut Kept,
+        kept: &mut CarriedFiles,
         hide: impl Fn(OwnedFd) -> Result<OwnedFd, Errno>,
     ) -> Result<Memory, Errno> {
         let files =
@@ -98,7 +98,7 @@ impl Memory {
     }
 
     /// Reads the areas that can be remote, lowest address first. `text` is a buffer for reuse.
-    pub(crate) fn read_areas(&self, text: &mut Vec<u8>, areas: &mut Vec<Area>) -> Result<(), Errno> {
+    pub(crate) fn read_areas(&self, text: &mut Vec<u8>, areas: &mut Vec<PageableArea>) -> Result<(), Errno> {
         maps::read_areas(self.maps.as_fd(), text, areas)
     }
 }
@@ -106,7 +106,7 @@ impl Memory {
 /// Returns the address of [`MOST_AHEAD`] pages of zeros.
 fn zero_pages() -> usize {
     #[repr(align(4096))]
-    struct Zeros([u8; MOST_AHEAD * PAGE]);
-    static ZEROS: Zeros = Zeros([0; MOST_AHEAD * PAGE]);
+    struct ZeroPages([u8; MOST_AHEAD * PAGE]);
+    static ZEROS: ZeroPages = ZeroPages([0; MOST_AHEAD * PAGE]);
     ZEROS.0.as_ptr() as usize
 }

@@ -10,16 +10,16 @@ use rustix::fs::{FlockOperation, flock};
 const PAUSE_NS: u64 = 50_000_000;
 
 /// Owner of the run, as the pager of one process sees it.
-pub(crate) struct Owner {
+pub(crate) struct RunOwner {
     /// The control file; `None` if this process cannot open it, or if its file system has no locks.
     file: Option<OwnedFd>,
     next_look_ns: u64,
 }
 
-impl Owner {
+impl RunOwner {
     /// Makes the check for a control file.
-    pub(crate) fn new(file: Option<OwnedFd>) -> Owner {
-        Owner { file, next_look_ns: 0 }
+    pub(crate) fn new(file: Option<OwnedFd>) -> RunOwner {
+        RunOwner { file, next_look_ns: 0 }
     }
 
     /// Returns whether the owner was killed. Checks the lock only once per pause and otherwise returns false.
@@ -49,10 +49,10 @@ mod tests {
         flock(&held, FlockOperation::LockExclusive).unwrap();
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&held));
         let seen = std::fs::File::open(path).unwrap();
-        let owner = Owner::new(Some(seen.into()));
+        let owner = RunOwner::new(Some(seen.into()));
         assert!(!owner.is_gone());
         drop(held);
         assert!(owner.is_gone());
-        assert!(!Owner::new(None).is_gone(), "who cannot look goes on");
+        assert!(!RunOwner::new(None).is_gone(), "who cannot look goes on");
     }
 }

@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 
 /// Set of addresses.
 #[derive(Debug, Default)]
-pub(crate) struct Ranges(Vec<(usize, usize)>);
+pub(crate) struct AddressSet(Vec<(usize, usize)>);
 
-impl Ranges {
+impl AddressSet {
     /// Returns whether an address is in the set.
     pub(crate) fn contains(&self, address: usize) -> bool {
         self.next(address).is_some_and(|(start, _)| start <= address)
@@ -31,7 +31,7 @@ impl Ranges {
 
     /// Returns the parts of `[start, end)` that are not in the set.
     pub(crate) fn gaps(&self, start: usize, end: usize) -> Vec<(usize, usize)> {
-        let mut rest = Ranges(vec![(start, end)]);
+        let mut rest = AddressSet(vec![(start, end)]);
         for range in self.within(start, end) {
             rest.remove(range.0, range.1);
         }
@@ -77,15 +77,15 @@ mod tests {
         /// Compares the set with an array that has a flag for each address.
         #[test]
         fn is_a_set(ops in proptest::collection::vec((proptest::bool::ANY, 0usize..60, 0usize..20), 0..40)) {
-            let (mut ranges, mut flags) = (Ranges::default(), [false; 100]);
+            let (mut ranges, mut flags) = (AddressSet::default(), [false; 100]);
             for (add, start, len) in ops {
                 if add { ranges.add(start, start + len) } else { ranges.remove(start, start + len) }
                 flags[start..start + len].fill(add);
                 for (address, flag) in flags.iter().enumerate() {
                     assert_eq!(ranges.contains(address), *flag);
                 }
-                let gaps = Ranges(ranges.gaps(20, 50));
-                let parts = Ranges(ranges.parts(20, 50));
+                let gaps = AddressSet(ranges.gaps(20, 50));
+                let parts = AddressSet(ranges.parts(20, 50));
                 assert!((20..50).all(|a| parts.contains(a) != gaps.contains(a)));
                 assert!((0..100).all(|a| gaps.contains(a) == ((20..50).contains(&a) && !flags[a])));
                 assert_eq!(ranges.covers(start, start + len + 1), flags[start..=start + len].iter().all(|f| *f));

@@ -20,8 +20,8 @@ use crate::memory::Memory;
 use crate::pagemap::PageRegion;
 use crate::peak::Peak;
 use crate::sys::{PAGE, now_ns};
-use crate::table::{Id, PageList, PageTable, Record, State};
-use crate::transfers::Transfers;
+use crate::table::{RecordId, PageList, PageTable, PageRecord, State};
+use crate::transfers::TransferAccounts;
 use crate::{den, gate};
 use alloc::vec::Vec;
 use core::ops::Deref;
@@ -68,7 +68,7 @@ pub(crate) struct Residency {
 
 /// Decision about the page that has been active for longest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum PageFate {
     Goes,
     /// The page cannot be taken out of the program now, and counts as newly active. Therefore it is not tried again at once, and does not
     /// make this process the one with the oldest page, which has to make room for the whole run.
@@ -78,21 +78,21 @@ pub(crate) enum Fate {
 }
 
 /// Pages to be taken out of the program together, lowest address first.
-pub(crate) struct Batch {
-    ids: [Id; BATCH],
+pub(crate) struct EvictionBatch {
+    ids: [RecordId; BATCH],
     len: usize,
 }
 
 /// A page that is about to become remote, and whether its remote copy is outdated.
 pub(crate) struct Leaving {
-    pub(crate) id: Id,
+    pub(crate) id: RecordId,
     pub(crate) changed: bool,
     hash: u64,
 }
 
-impl Deref for Batch {
-    type Target = [Id];
-    fn deref(&self) -> &[Id] {
+impl Deref for EvictionBatch {
+    type Target = [RecordId];
+    fn deref(&self) -> &[RecordId] {
         &self.ids[..self.len]
     }
 }
@@ -114,7 +114,7 @@ impl Residency {
     }
 
     /// Starts tracking the page at `address`.
-    pub(crate) fn track(&mut self, address: usize) -> Id {
+    pub(crate) fn track(&mut self, address: usize) -> RecordId {
         let id = self.table.insert(address);
         if den::open_arena((id as usize + 1) * PAGE).is_err() {
             gate::die(self.control, "no address space left for the arena of taken pages");
@@ -166,7 +166,7 @@ impl Residency {
     }
 
     /// Tracks the page of an old record by a new record at the same address, in the same state and with the same dirty flag.
-    pub(crate) fn track_again(&mut self, old: &Record) -> Id {
+    pub(crate) fn track_again(&mut self, old: &PageRecord) -> RecordId {
         let id = self.track(old.address);
         let fresh = self.table.get_mut(id);
         (fresh.sure, fresh.dirty, fresh.hash) = (true, old.dirty, old.hash);
@@ -175,7 +175,7 @@ impl Residency {
     }
 
     /// Notes that a page is in the program, either newly or again.
-    pub(crate) fn activate(&mut self, id: Id, write: bool, now_ns: u64) {
+    pub(crate) fn activate(&mut self, id: RecordId, write: bool, now_ns: u64) {
         let was_away = matches!(self.table.get(id).state, State::Remote | State::Fetching);
         self.local += was_away as u64;
         self.table.set_state(id, State::Active);
@@ -185,18 +185,18 @@ impl Residency {
     }
 
     /// Keeps an active page in the program because it cannot be taken out now; see [`Fate::Stays`].
-    pub(crate) fn keep(&mut self, id: Id) {
+    pub(crate) fn keep(&mut self, id: RecordId) {
         self.activate(id, false, now_ns());
     }
 
     /// Notes that a page recorded as remote never left: it is inactive again.
-    pub(crate) fn stayed(&mut self, id: Id) {
+    pub(crate) fn stayed(&mut self, id: RecordId) {
         self.table.set_state(id, State::Inactive);
         self.local += 1;
     }
 
     /// Notes that the program has given up the contents of a page, wherever they are.
-    pub(crate) fn lost(&mut self, id: Id) {
+    pub(crate) fn lost(&mut self, id: RecordId) {
         if matches!(self.table.get(id).state, State::Active | State::Stuck | State::Inactive) {
             self.local = self.local.saturating_sub(1);
         }
@@ -248,24 +248,24 @@ impl Residency {
     }
 
     /// Returns the page that becomes remote next: the oldest inactive one.
-    pub(crate) fn next_victim(&self) -> Option<Id> {
+    pub(crate) fn next_victim(&self) -> Option<RecordId> {
         self.table.oldest(PageList::Inactive)
     }
 
     /// Chooses pages to take out of the program: the oldest active ones for which `fate` agrees. Looks at no more than `most` pages.
-    pub(crate) fn choose(&mut self, most: usize, mut fate: impl FnMut(Id, &Record) -> Fate) -> Batch {
-        let mut batch = Batch { ids: [0; BATCH], len: 0 };
+    pub(crate) fn choose(&mut self, most: usize, mut fate: impl FnMut(RecordId, &PageRecord) -> PageFate) -> EvictionBatch {
+        let mut batch = EvictionBatch { ids: [0; BATCH], len: 0 };
         let mut next = self.table.oldest(PageList::Active);
         for _ in 0..self.table.len(PageList::Active).min(most) {
             let Some(id) = next.filter(|_| batch.len < BATCH) else { break };
             next = self.table.after(id);
             match fate(id, self.table.get(id)) {
-                Fate::Goes => {
+                PageFate::Goes => {
                     batch.ids[batch.len] = id;
                     batch.len += 1;
                 }
-                Fate::Stays => self.keep(id),
-                Fate::Untracked => {}
+                PageFate::Stays => self.keep(id),
+                PageFate::Untracked => {}
             }
         }
         batch.ids[..batch.len].sort_unstable_by_key(|id| self.table.get(*id).address);
@@ -273,14 +273,14 @@ impl Residency {
     }
 
     /// Returns how many of the first records are neighbours, both in the program and in the arena.
-    pub(crate) fn run_length(&self, records: &[Id]) -> usize {
+    pub(crate) fn run_length(&self, records: &[RecordId]) -> usize {
         let address = |id| self.table.get(id).address;
-        let follows = |pair: &[Id]| pair[1] == pair[0] + 1 && address(pair[1]) == address(pair[0]) + PAGE;
+        let follows = |pair: &[RecordId]| pair[1] == pair[0] + 1 && address(pair[1]) == address(pair[0]) + PAGE;
         1 + records.windows(2).take_while(|pair| follows(pair)).count()
     }
 
     /// Notes that pages have moved from the program to their slots.
-    pub(crate) fn taken(&mut self, run: &[Id]) {
+    pub(crate) fn taken(&mut self, run: &[RecordId]) {
         for id in run {
             self.table.get_mut(*id).sure = true;
             self.table.set_state(*id, State::Inactive);
@@ -288,14 +288,14 @@ impl Residency {
     }
 
     /// Compares the contents of an inactive page, which are in its slot, with the remote copy.
-    pub(crate) fn leaving(&self, id: Id) -> Leaving {
+    pub(crate) fn leaving(&self, id: RecordId) -> Leaving {
         let record = self.table.get(id);
         let hash = hash_of(den::slot(id));
         Leaving { id, changed: record.dirty || hash != record.hash, hash }
     }
 
     /// Makes an inactive page remote: from now on, only a fetch over the link brings it back.
-    pub(crate) fn left(&mut self, leaving: Leaving, transfers: &mut Transfers, now_ns: u64) {
+    pub(crate) fn left(&mut self, leaving: Leaving, transfers: &mut TransferAccounts, now_ns: u64) {
         let record = self.table.get_mut(leaving.id);
         if leaving.changed {
             transfers.wrote_back(record.address, now_ns);
@@ -309,7 +309,7 @@ impl Residency {
     /// private again at no cost. Therefore the pager stops taking pages for a while; without this rest, it would take pages in use instead
     /// of shared ones. If the fork was at least `PATIENCE_NS` ago, returns the range to copy: the page and the pages that follow it in the
     /// program.
-    pub(crate) fn shared(&mut self, id: Id, forked_ns: u64) -> Option<(usize, usize)> {
+    pub(crate) fn shared(&mut self, id: RecordId, forked_ns: u64) -> Option<(usize, usize)> {
         let now = now_ns();
         self.rest_until_ns = now + PATIENCE_NS / 16;
         if now < forked_ns + PATIENCE_NS {
@@ -325,8 +325,8 @@ impl Residency {
     }
 
     /// Returns all pages with contents outside the program, lowest address first, because a fork brings them back.
-    pub(crate) fn thawing(&self) -> Vec<Id> {
-        let mut away: Vec<Id> = self.table.away().collect();
+    pub(crate) fn thawing(&self) -> Vec<RecordId> {
+        let mut away: Vec<RecordId> = self.table.away().collect();
         away.sort_unstable_by_key(|id| self.table.get(*id).address);
         count(&self.control.counts.thawed, away.len() as u64);
         away
@@ -403,14 +403,14 @@ mod tests {
         (control, own.map(|slot| Residency::new(control, slot)))
     }
 
-    fn addresses(pages: &Residency, ids: &[Id]) -> Vec<usize> {
+    fn addresses(pages: &Residency, ids: &[RecordId]) -> Vec<usize> {
         ids.iter().map(|id| (pages.table.get(*id).address - START) / PAGE).collect()
     }
 
     #[test]
     fn local_pages_are_counted_on_every_way_of_a_page() {
         let (control, [mut pages, _]) = run();
-        let mut transfers = Transfers::new(control, 0, None);
+        let mut transfers = TransferAccounts::new(control, 0, None);
         pages.track_new(START, 3, 1);
         let [a, b, c] = [0, 1, 2].map(|n| pages.table.find(START + n * PAGE).unwrap());
         pages.taken(&[a, b]);
@@ -439,7 +439,7 @@ mod tests {
         let old = pages.table.find(START).unwrap();
         pages.taken(&[old]);
         let leaving = pages.leaving(old);
-        pages.left(leaving, &mut Transfers::new(control, 0, None), 2);
+        pages.left(leaving, &mut TransferAccounts::new(control, 0, None), 2);
         let record = *pages.table.get(old);
         pages.table.detach(old);
         let new = pages.track_again(&record);
@@ -472,10 +472,10 @@ mod tests {
         for n in [7, 2, 3, 9, 4, 5] {
             pages.track_new(START + n * PAGE, 1, n as u64);
         }
-        let fates = |_, record: &Record| match (record.address - START) / PAGE {
-            9 => Fate::Stays,
-            4 => Fate::Untracked,
-            _ => Fate::Goes,
+        let fates = |_, record: &PageRecord| match (record.address - START) / PAGE {
+            9 => PageFate::Stays,
+            4 => PageFate::Untracked,
+            _ => PageFate::Goes,
         };
         let batch = pages.choose(5, fates);
         assert_eq!(addresses(&pages, &batch), [2, 3, 7], "5 would be the sixth");
@@ -485,7 +485,7 @@ mod tests {
         let last = pages.table.find(START + 9 * PAGE).unwrap();
         assert_eq!(pages.table.after(last), None, "what stays is the newest");
         assert!(pages.table.get(last).since_ns > 9);
-        let all = pages.choose(usize::MAX, |_, _| Fate::Goes);
+        let all = pages.choose(usize::MAX, |_, _| PageFate::Goes);
         assert_eq!(addresses(&pages, &all), [4, 5, 9]);
     }
 

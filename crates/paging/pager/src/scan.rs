@@ -1,7 +1,7 @@
 //! Scans for memory that can be remote: when the pager scans, and where.
 
 use crate::control::{ControlHead, count};
-use crate::maps::Area;
+use crate::maps::PageableArea;
 use crate::memory::Memory;
 use crate::sys::now_ns;
 use alloc::vec::Vec;
@@ -16,7 +16,7 @@ const EVERYWHERE: u64 = 8;
 /// Memory that the last scan found, and the time of the next scan.
 #[derive(Default)]
 pub(crate) struct Scan {
-    pub(crate) areas: Vec<Area>,
+    pub(crate) areas: Vec<PageableArea>,
     text: Vec<u8>,
     scans: u64,
     begun_ns: u64,
@@ -60,7 +60,7 @@ impl Scan {
     }
 
     /// Reads the areas again, and returns the area that contains `address`.
-    pub(crate) fn area_at(&mut self, memory: &Memory, address: usize) -> Option<Area> {
+    pub(crate) fn area_at(&mut self, memory: &Memory, address: usize) -> Option<PageableArea> {
         if !self.read_areas(memory) {
             return None;
         }

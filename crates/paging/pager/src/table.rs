@@ -5,7 +5,7 @@
 //! of 512 pages, which are allocated when first needed. This covers the 47 bits of a user address on x86-64. Properties of whole mappings
 //! are kept as ranges; therefore the cost of a mapping depends on the pages touched in it and not on its size.
 
-use crate::ranges::Ranges;
+use crate::ranges::AddressSet;
 use crate::sys::PAGE;
 use alloc::boxed::Box;
 use alloc::vec;
@@ -19,7 +19,7 @@ const MID_LEAVES: usize = 8192;
 const ROOT_MIDS: usize = 8192;
 
 /// Index of a record; 0 means none.
-pub type Id = u32;
+pub type RecordId = u32;
 
 /// State of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub enum State {
 
 /// Location of the contents of a page that is not in the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Contents {
+pub enum PageLocation {
     Slot,
     /// In the slot, while the page is being stored at the memory node.
     Leaving,
@@ -53,28 +53,28 @@ pub enum Contents {
 
 /// A tracked page.
 #[derive(Debug, Clone, Copy)]
-pub struct Record {
+pub struct PageRecord {
     /// Address of the page in the program.
     pub address: usize,
     /// Hash of the remote copy, if the page was ever remote.
     pub hash: u64,
     /// Time when the page last became active (monotonic ns).
     pub since_ns: u64,
-    prev: Id,
-    next: Id,
+    prev: RecordId,
+    next: RecordId,
     pub state: State,
     /// True if the mapping of the page is certainly registered, so that the kernel will report a change of it.
     pub sure: bool,
     /// True if the page was never remote, or certainly differs from the remote copy.
     pub dirty: bool,
-    pub contents: Contents,
+    pub contents: PageLocation,
     /// True if the memory node has a copy.
     pub held: bool,
     /// True if the pager's helper thread is about to empty the slot.
     pub emptying: bool,
 }
 
-const FREE: Record = Record {
+const FREE: PageRecord = PageRecord {
     address: 0,
     hash: 0,
     since_ns: 0,
@@ -83,21 +83,21 @@ const FREE: Record = Record {
     state: State::Free,
     sure: false,
     dirty: false,
-    contents: Contents::Slot,
+    contents: PageLocation::Slot,
     held: false,
     emptying: false,
 };
 
 /// A doubly linked list through the records; oldest first.
 #[derive(Debug, Clone, Copy, Default)]
-struct List {
-    head: Id,
-    tail: Id,
+struct RecordList {
+    head: RecordId,
+    tail: RecordId,
     len: usize,
 }
 
 struct Leaf {
-    records: [Id; LEAF_PAGES],
+    records: [RecordId; LEAF_PAGES],
     /// True if the program had contents of this leaf dropped, so that pages that are present may be about to disappear.
     removed: bool,
 }
@@ -109,13 +109,13 @@ pub struct PageTable {
     root: Vec<Option<Mid>>,
     /// Memory that was registered with the userfaultfd. This is only a hint, because other memory may have replaced it unnoticed;
     /// [`Record::sure`] is reliable.
-    registered: Ranges,
+    registered: AddressSet,
     /// Records in chunks, so that growth never copies records.
-    records: Vec<Box<[Record]>>,
-    free: Vec<Id>,
-    active: List,
-    inactive: List,
-    stuck: List,
+    records: Vec<Box<[PageRecord]>>,
+    free: Vec<RecordId>,
+    active: RecordList,
+    inactive: RecordList,
+    stuck: RecordList,
     remote: usize,
     fetching: usize,
 }
@@ -143,12 +143,12 @@ impl PageTable {
         root.resize_with(ROOT_MIDS, || None);
         PageTable {
             root,
-            registered: Ranges::default(),
+            registered: AddressSet::default(),
             records: Vec::new(),
             free: Vec::new(),
-            active: List::default(),
-            inactive: List::default(),
-            stuck: List::default(),
+            active: RecordList::default(),
+            inactive: RecordList::default(),
+            stuck: RecordList::default(),
             remote: 0,
             fetching: 0,
         }
@@ -170,50 +170,50 @@ impl PageTable {
     }
 
     /// Returns the record with this index.
-    pub fn get(&self, id: Id) -> &Record {
+    pub fn get(&self, id: RecordId) -> &PageRecord {
         &self.records[id as usize / CHUNK][id as usize % CHUNK]
     }
 
     /// Returns the record with this index for modification.
-    pub fn get_mut(&mut self, id: Id) -> &mut Record {
+    pub fn get_mut(&mut self, id: RecordId) -> &mut PageRecord {
         &mut self.records[id as usize / CHUNK][id as usize % CHUNK]
     }
 
     /// Returns the record of the page at `address`, if it is tracked.
-    pub fn find(&self, address: usize) -> Option<Id> {
+    pub fn find(&self, address: usize) -> Option<RecordId> {
         let id = self.leaf(address)?.records[page_in_leaf(address)];
         (id != 0).then_some(id)
     }
 
     /// Tracks a page, which is on no list yet. The new index need not be the lowest free one: neighbours that are touched in sequence get
     /// neighbouring slots, so that reclaim can move them together.
-    pub fn insert(&mut self, address: usize) -> Id {
+    pub fn insert(&mut self, address: usize) -> RecordId {
         let id = self.free.pop().unwrap_or_else(|| self.grow());
-        *self.get_mut(id) = Record { address, dirty: true, ..FREE };
+        *self.get_mut(id) = PageRecord { address, dirty: true, ..FREE };
         self.leaf_mut(address).records[page_in_leaf(address)] = id;
         id
     }
 
     /// Stops tracking a page whose slot is empty.
-    pub fn remove(&mut self, id: Id) {
+    pub fn remove(&mut self, id: RecordId) {
         self.detach(id);
         self.release(id);
     }
 
     /// Stops tracking a page. Its record is not reused before [`PageTable::release`].
-    pub fn detach(&mut self, id: Id) {
+    pub fn detach(&mut self, id: RecordId) {
         self.set_state(id, State::Free);
         let address = self.get(id).address;
         self.leaf_mut(address).records[page_in_leaf(address)] = 0;
     }
 
     /// Frees a detached record, whose slot must be empty.
-    pub fn release(&mut self, id: Id) {
+    pub fn release(&mut self, id: RecordId) {
         self.free.push(id);
     }
 
     /// Moves a record to another address, at which no page may be tracked.
-    pub fn rename(&mut self, id: Id, to: usize) {
+    pub fn rename(&mut self, id: RecordId, to: usize) {
         let from = self.get(id).address;
         self.leaf_mut(from).records[page_in_leaf(from)] = 0;
         self.leaf_mut(to).records[page_in_leaf(to)] = id;
@@ -221,7 +221,7 @@ impl PageTable {
     }
 
     /// Changes a record's state. The record leaves the list of the old state and joins the tail of the new state's list.
-    pub fn set_state(&mut self, id: Id, state: State) {
+    pub fn set_state(&mut self, id: RecordId, state: State) {
         match self.get(id).state {
             State::Active => self.unlink(PageList::Active, id),
             State::Inactive => self.unlink(PageList::Inactive, id),
@@ -242,11 +242,11 @@ impl PageTable {
     }
 
     /// Makes an active record the next one to be reclaimed.
-    pub fn to_front(&mut self, id: Id) {
+    pub fn to_front(&mut self, id: RecordId) {
         debug_assert_eq!(self.get(id).state, State::Active);
         self.unlink(PageList::Active, id);
         let head = self.active.head;
-        *self.get_mut(id) = Record { prev: 0, next: head, ..*self.get(id) };
+        *self.get_mut(id) = PageRecord { prev: 0, next: head, ..*self.get(id) };
         match head {
             0 => self.active.tail = id,
             _ => self.get_mut(head).prev = id,
@@ -256,19 +256,19 @@ impl PageTable {
     }
 
     /// Returns the oldest record of a list.
-    pub fn oldest(&self, queue: PageList) -> Option<Id> {
+    pub fn oldest(&self, queue: PageList) -> Option<RecordId> {
         let id = self.list(queue).head;
         (id != 0).then_some(id)
     }
 
     /// Returns the record that follows this one in its list.
-    pub fn after(&self, id: Id) -> Option<Id> {
+    pub fn after(&self, id: RecordId) -> Option<RecordId> {
         let next = self.get(id).next;
         (next != 0).then_some(next)
     }
 
     /// Appends the tracked pages of `[start, end)` to `found`, lowest address first.
-    pub fn tracked_in(&self, start: usize, end: usize, found: &mut Vec<Id>) {
+    pub fn tracked_in(&self, start: usize, end: usize, found: &mut Vec<RecordId>) {
         self.for_leaves(start, end, |leaf, base| {
             let first = start.saturating_sub(base) / PAGE;
             let last = (end - base).div_ceil(PAGE).min(LEAF_PAGES);
@@ -319,7 +319,7 @@ impl PageTable {
         if !all {
             return self.registered.gaps(start, end);
         }
-        let mut rest = Ranges::default();
+        let mut rest = AddressSet::default();
         rest.add(start, end);
         self.for_leaves(start, end, |leaf, base| {
             if leaf.removed {
@@ -331,13 +331,13 @@ impl PageTable {
     }
 
     /// Returns all records whose contents are outside the program.
-    pub fn away(&self) -> impl Iterator<Item = Id> + '_ {
+    pub fn away(&self) -> impl Iterator<Item = RecordId> + '_ {
         let records = self.records.iter().flat_map(|chunk| chunk.iter()).enumerate();
         let away = |state| matches!(state, State::Inactive | State::Remote | State::Fetching);
-        records.filter(move |(_, record)| away(record.state)).map(|(id, _)| id as Id)
+        records.filter(move |(_, record)| away(record.state)).map(|(id, _)| id as RecordId)
     }
 
-    fn list(&self, queue: PageList) -> &List {
+    fn list(&self, queue: PageList) -> &RecordList {
         match queue {
             PageList::Active => &self.active,
             PageList::Inactive => &self.inactive,
@@ -345,7 +345,7 @@ impl PageTable {
         }
     }
 
-    fn list_mut(&mut self, queue: PageList) -> &mut List {
+    fn list_mut(&mut self, queue: PageList) -> &mut RecordList {
         match queue {
             PageList::Active => &mut self.active,
             PageList::Inactive => &mut self.inactive,
@@ -353,9 +353,9 @@ impl PageTable {
         }
     }
 
-    fn append(&mut self, queue: PageList, id: Id) {
+    fn append(&mut self, queue: PageList, id: RecordId) {
         let tail = self.list(queue).tail;
-        *self.get_mut(id) = Record { prev: tail, next: 0, ..*self.get(id) };
+        *self.get_mut(id) = PageRecord { prev: tail, next: 0, ..*self.get(id) };
         match tail {
             0 => self.list_mut(queue).head = id,
             _ => self.get_mut(tail).next = id,
@@ -365,8 +365,8 @@ impl PageTable {
         list.len += 1;
     }
 
-    fn unlink(&mut self, queue: PageList, id: Id) {
-        let Record { prev, next, .. } = *self.get(id);
+    fn unlink(&mut self, queue: PageList, id: RecordId) {
+        let PageRecord { prev, next, .. } = *self.get(id);
         match prev {
             0 => self.list_mut(queue).head = next,
             _ => self.get_mut(prev).next = next,
@@ -379,10 +379,10 @@ impl PageTable {
     }
 
     /// Adds a chunk of records and returns the lowest index; record 0 is never handed out.
-    fn grow(&mut self) -> Id {
-        let first = (self.records.len() * CHUNK) as Id;
+    fn grow(&mut self) -> RecordId {
+        let first = (self.records.len() * CHUNK) as RecordId;
         self.records.push(vec![FREE; CHUNK].into_boxed_slice());
-        self.free.extend((first.max(1)..first + CHUNK as Id).rev());
+        self.free.extend((first.max(1)..first + CHUNK as RecordId).rev());
         self.free.pop().expect("a chunk holds more than one record")
     }
 

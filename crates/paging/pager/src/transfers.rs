@@ -3,7 +3,7 @@
 use crate::attached;
 use crate::control::{ControlHead, count};
 use crate::gate;
-use crate::link::{self, Delays};
+use crate::link::{self, LatencySource};
 use crate::spool::{FETCH, Spool, SpooledTransfer, WRITE_BACK};
 use crate::sys::PAGE;
 use alloc::collections::BTreeMap;
@@ -11,9 +11,9 @@ use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::compiler_fence;
 
 /// Accounts of the transfers of one process.
-pub(crate) struct Transfers {
+pub(crate) struct TransferAccounts {
     control: &'static ControlHead,
-    delays: Delays,
+    delays: LatencySource,
     spool: Option<Spool>,
     /// Time in ns for which a page occupies the link.
     transmit_ns: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Transfers {
 }
 
 /// A fetch that has ended.
-pub(crate) struct Fetched {
+pub(crate) struct EndedFetch {
     pub(crate) address: usize,
     /// Time when the pager learned of the fault (monotonic ns).
     pub(crate) seen_ns: u64,
@@ -38,13 +38,13 @@ pub(crate) struct Fetched {
     pub(crate) overhead_ns: u64,
 }
 
-impl Transfers {
+impl TransferAccounts {
     /// Makes the accounts of the process with this index.
-    pub(crate) fn new(control: &'static ControlHead, process: u32, spool: Option<Spool>) -> Transfers {
+    pub(crate) fn new(control: &'static ControlHead, process: u32, spool: Option<Spool>) -> TransferAccounts {
         let settings = &control.settings;
-        Transfers {
+        TransferAccounts {
             control,
-            delays: Delays::new(control, attached::samples(control), process),
+            delays: LatencySource::new(control, attached::samples(control), process),
             spool,
             transmit_ns: link::transmit_ns(settings, PAGE as u64),
             unseen_ns: settings.unseen_ns.load(Relaxed),
@@ -70,7 +70,7 @@ impl Transfers {
     }
 
     /// Accounts a fetch whose page came into the program at `now_ns`.
-    pub(crate) fn fetched(&mut self, fetched: Fetched, now_ns: u64) {
+    pub(crate) fn fetched(&mut self, fetched: EndedFetch, now_ns: u64) {
         let wait_ns = now_ns - fetched.seen_ns + self.unseen_ns;
         let lost_ns = self.lost_ns.entry(fetched.thread).or_default();
         *lost_ns += now_ns.saturating_sub(fetched.due_ns) + fetched.overhead_ns;

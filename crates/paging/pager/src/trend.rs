@@ -19,7 +19,7 @@ const MOST_PAGES: isize = 1 << 35;
 
 /// Pages to fetch ahead: `pages` of them, from `first` on, `step` pages apart.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct FetchAhead {
     /// Page number of the first page.
     first: isize,
     step: isize,
@@ -43,7 +43,7 @@ pub(crate) struct Trend {
     marker: Option<(isize, isize)>,
 }
 
-impl Plan {
+impl FetchAhead {
     /// Returns the addresses of the pages to fetch ahead.
     pub(crate) fn addresses(self) -> impl Iterator<Item = usize> {
         let page = move |n: usize| self.first.checked_add(self.step.checked_mul(n as isize)?);
@@ -56,14 +56,14 @@ impl Plan {
 
 impl Trend {
     /// Notes an access to a page that was not fetched ahead. Returns the pages to fetch ahead now, at most `most`.
-    pub(crate) fn missed(&mut self, address: usize, most: usize) -> Plan {
+    pub(crate) fn missed(&mut self, address: usize, most: usize) -> FetchAhead {
         let page = (address / PAGE) as isize;
         let step = self.last.map(|last| page - last);
         self.last = Some(page);
         step.into_iter().for_each(|step| self.note(step, 1));
         let Some(trend) = self.majority().filter(|trend| step == Some(*trend)) else {
             self.planned /= 2;
-            return Plan::default();
+            return FetchAhead::default();
         };
         self.plan(page, trend, most)
     }
@@ -74,13 +74,13 @@ impl Trend {
     }
 
     /// Makes this page the marker; it is the first page of the plan that is really fetched.
-    pub(crate) fn mark(&mut self, address: usize, plan: Plan) {
+    pub(crate) fn mark(&mut self, address: usize, plan: FetchAhead) {
         self.marker = Some(((address / PAGE) as isize, plan.step));
     }
 
     /// Notes the touch of the marker. Returns the pages to fetch ahead next.
-    pub(crate) fn reached(&mut self, most: usize) -> Plan {
-        let Some((page, step)) = self.marker.take() else { return Plan::default() };
+    pub(crate) fn reached(&mut self, most: usize) -> FetchAhead {
+        let Some((page, step)) = self.marker.take() else { return FetchAhead::default() };
         self.used += self.planned;
         self.note(step, self.planned.max(1));
         // The next batch begins after the last page of the batch whose marker was touched.
@@ -90,11 +90,11 @@ impl Trend {
     }
 
     /// Leap, algorithm 2: computes how many pages to fetch along the trend from how many were used.
-    fn plan(&mut self, page: isize, step: isize, most: usize) -> Plan {
+    fn plan(&mut self, page: isize, step: isize, most: usize) -> FetchAhead {
         let wanted = if self.used == 0 { 1 } else { (self.used + 1).next_power_of_two() };
         let pages = wanted.max(self.planned / 2).min(most);
         (self.planned, self.used) = (pages, 0);
-        Plan { first: page + step, step, pages }
+        FetchAhead { first: page + step, step, pages }
     }
 
     fn note(&mut self, step: isize, times: usize) {

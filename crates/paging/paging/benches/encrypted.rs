@@ -9,8 +9,8 @@ use unrack_basis::PAGE;
 use unrack_keys::folder::trust;
 use unrack_keys::{EncryptionPolicy, Keys};
 use unrack_node::{Listen, Options, RunningNode};
-use unrack_pager::control::Settings as Control;
-use unrack_pager::node::{Address, Client, PageCompletion, Settings};
+use unrack_pager::control::PagerSettings as Control;
+use unrack_pager::node::{Address, Client, PageCompletion, NodeSettings};
 use unrack_paging::MemoryNode;
 use unrack_units::Bytes;
 
@@ -38,7 +38,7 @@ fn measure(policy: &EncryptionPolicy) -> [f64; 3] {
     let serving = RunningNode::start(&options).expect("a free port");
     let mut place: MemoryNode = serving.address().to_string().parse().expect("an address");
     place.protect(policy).expect("keys");
-    let mut client = Client::connect(&Settings::new(address(&place))).expect("it serves");
+    let mut client = Client::connect(&NodeSettings::new(address(&place))).expect("it serves");
     let mut memory = vec![1u8; PAGES * PAGE];
     let begun = Instant::now();
     all(&mut client, &mut memory, true);

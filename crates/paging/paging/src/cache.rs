@@ -141,7 +141,7 @@ impl Cache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::Folder;
+    use crate::folder::ScratchFolder;
     use crate::footprint::Footprint;
 
     const WEIGHING: Weighing = Weighing {
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn what_was_put_is_found_and_damage_is_forgotten() {
-        let folder = Folder::fast().unwrap();
+        let folder = ScratchFolder::fast().unwrap();
         let cache = Cache { path: folder.path("deep/footprints.json") };
         let key = |text: &str| Key(text.into());
         assert_eq!(cache.get(&key("a")), None);
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn nobody_else_reads_which_commands_were_run() {
-        let folder = Folder::fast().unwrap();
+        let folder = ScratchFolder::fast().unwrap();
         let cache = Cache { path: folder.path("unrack/footprints.json") };
         let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
         let parent = cache.path.parent().unwrap();
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn another_script_or_input_is_another_command() {
-        let folder = Folder::fast().unwrap();
+        let folder = ScratchFolder::fast().unwrap();
         let [script, input] = ["job.sh", "input"].map(|name| folder.path(name));
         let key = || {
             let command = ["sh".into(), script.clone().into(), input.clone().into()];

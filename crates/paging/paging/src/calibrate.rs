@@ -7,8 +7,8 @@
 use crate::control_file::ControlFile;
 use crate::delay::Delay;
 use crate::disturbance::{MachineCounters, MachineLoad};
-use crate::elf::Entrance;
-use crate::folder::Folder;
+use crate::elf::PagerEntry;
+use crate::folder::ScratchFolder;
 use crate::job::{CheckedProgram, OutputTarget};
 use crate::measure::{RunSetup, measure};
 use crate::program::Program;
@@ -71,14 +71,14 @@ pub struct Calibration {
 /// passed, [`PagingError::Interrupted`] if a signal asked this process to stop, [`PagingError::Failed`] if too few passes were good,
 /// or the measured program did not run to its end.
 pub fn calibrate(mode: FaultMode, until: Option<Instant>) -> Result<Calibration, PagingError> {
-    let folder = Folder::fast()?;
+    let folder = ScratchFolder::fast()?;
     let answer = folder.path("passes");
     let executable = std::env::current_exe().map_err(PagingError::failed("find this executable"))?;
     let command = vec!["unrack".into(), TOUCH_VERB.into()];
     let job = CheckedProgram::for_program(Program {
         path: executable,
         command,
-        entrance: Entrance::Preload,
+        entrance: PagerEntry::Preload,
         traces_itself: false,
     })?;
     let setup = RunSetup {
@@ -97,7 +97,7 @@ pub fn calibrate(mode: FaultMode, until: Option<Instant>) -> Result<Calibration,
     };
     let report = measure(&job, &setup)?;
     let text = std::fs::read_to_string(&answer).unwrap_or_default();
-    let passes: Vec<Pass> = text.lines().filter_map(Pass::parse).collect();
+    let passes: Vec<PagesPass> = text.lines().filter_map(PagesPass::parse).collect();
     summary(mode, &passes).ok_or_else(|| {
         let said = text.lines().last().unwrap_or("nothing");
         PagingError::Failed(format!("the pager could not be calibrated: {}, {said:?}", report.status))
@@ -137,29 +137,29 @@ pub fn calibrate_undisturbed(
 
 /// One pass over all pages.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Pass {
+struct PagesPass {
     ns: u64,
     fetches: u64,
     wait_ns: u64,
 }
 
-impl Pass {
+impl PagesPass {
     /// Returns whether most touches of the pass were fetches.
     fn is_good(&self) -> bool {
         self.fetches as usize >= PAGES / 2
     }
 
-    fn parse(line: &str) -> Option<Pass> {
+    fn parse(line: &str) -> Option<PagesPass> {
         let numbers: Option<Vec<u64>> = line.split(' ').map(|word| word.parse().ok()).collect();
         match numbers?[..] {
-            [ns, fetches, wait_ns] => Some(Pass { ns, fetches, wait_ns }),
+            [ns, fetches, wait_ns] => Some(PagesPass { ns, fetches, wait_ns }),
             _ => None,
         }
     }
 }
 
 /// Returns the medians over the good passes, or `None` if there are none.
-fn summary(mode: FaultMode, passes: &[Pass]) -> Option<Calibration> {
+fn summary(mode: FaultMode, passes: &[PagesPass]) -> Option<Calibration> {
     let (mut floors, mut unseens) = (Vec::new(), Vec::new());
     for pass in passes.iter().filter(|pass| pass.is_good()) {
         floors.push(pass.ns as f64 / pass.fetches as f64);
@@ -201,20 +201,20 @@ pub fn touch(mut out: impl std::io::Write) -> Result<(), PagingError> {
     Ok(())
 }
 
-fn time(control: &ControlFile, round: impl FnOnce()) -> Pass {
+fn time(control: &ControlFile, round: impl FnOnce()) -> PagesPass {
     let counts = || (control.counts.fetches.load(Relaxed), control.counts.wait_ns.load(Relaxed));
     let (before, start) = (counts(), Instant::now());
     round();
     let (ns, after) = (start.elapsed().as_nanos() as u64, counts());
-    Pass { ns, fetches: after.0 - before.0, wait_ns: after.1 - before.1 }
+    PagesPass { ns, fetches: after.0 - before.0, wait_ns: after.1 - before.1 }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn pass(ns: u64, fetches: u64, wait_ns: u64) -> Pass {
-        Pass { ns, fetches, wait_ns }
+    fn pass(ns: u64, fetches: u64, wait_ns: u64) -> PagesPass {
+        PagesPass { ns, fetches, wait_ns }
     }
 
     #[test]
@@ -232,9 +232,9 @@ mod tests {
 
     #[test]
     fn lines_that_are_no_passes_are_skipped() {
-        assert_eq!(Pass::parse("1 2 3"), Some(pass(1, 2, 3)));
+        assert_eq!(PagesPass::parse("1 2 3"), Some(pass(1, 2, 3)));
         for line in ["", "1 2", "1 2 3 4", "a b c", "unrack: something went wrong"] {
-            assert_eq!(Pass::parse(line), None);
+            assert_eq!(PagesPass::parse(line), None);
         }
     }
 

@@ -21,13 +21,13 @@ const CLOCK_SLACK_NS: u64 = 10_000_000_000;
 
 /// Contents of all spools.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Found {
+pub(crate) struct SpoolContents {
     pub rows: Vec<Row>,
     /// Number of invalid records.
     pub damaged: u64,
 }
 
-impl Found {
+impl SpoolContents {
     /// Returns the warning that damaged records were left out, if there were any.
     pub(crate) fn warning(&self) -> Option<Warning> {
         let text = format!("{} captured records were damaged and left out", self.damaged);
@@ -36,9 +36,9 @@ impl Found {
 }
 
 /// Reads all spools of `folder`. Sorts the rows by time, and numbers the threads from 0 in order of appearance.
-pub(crate) fn read_spools(folder: &Path, run_ns: u64) -> Result<Found, PagingError> {
+pub(crate) fn read_spools(folder: &Path, run_ns: u64) -> Result<SpoolContents, PagingError> {
     let cannot = || PagingError::failed("read what was captured");
-    let mut found = Found::default();
+    let mut found = SpoolContents::default();
     for entry in std::fs::read_dir(folder).map_err(cannot())? {
         let entry = entry.map_err(cannot())?;
         if let Some(process) = process_of(&entry.file_name().to_string_lossy()) {
@@ -66,7 +66,7 @@ fn process_of(name: &str) -> Option<u32> {
     name.strip_prefix("spool-").filter(|digits| digits.len() == 8)?.parse().ok()
 }
 
-fn read_spool(file: File, process: u32, run_ns: u64, found: &mut Found) -> io::Result<()> {
+fn read_spool(file: File, process: u32, run_ns: u64, found: &mut SpoolContents) -> io::Result<()> {
     let mut reader = BufReader::with_capacity(RECORD << 12, file);
     let mut bytes = [0u8; RECORD];
     loop {
@@ -136,7 +136,7 @@ fn number_threads(rows: &mut [Row]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::Folder;
+    use crate::folder::ScratchFolder;
 
     fn bytes(transfers: &[SpooledTransfer]) -> Vec<u8> {
         let words = transfers.iter().flat_map(|t| {
@@ -150,8 +150,8 @@ mod tests {
         SpooledTransfer { t_ns, page, wait_ns: 5, overhead_ns: 1, thread, kind: FETCH }
     }
 
-    fn folder(spools: &[(&str, Vec<u8>)]) -> Folder {
-        let folder = Folder::fast().unwrap();
+    fn folder(spools: &[(&str, Vec<u8>)]) -> ScratchFolder {
+        let folder = ScratchFolder::fast().unwrap();
         for (name, bytes) in spools {
             std::fs::write(folder.path(name), bytes).unwrap();
         }
@@ -189,7 +189,7 @@ mod tests {
             assert_eq!(read_spools(folder.whole(), 10).unwrap().rows.len(), len / RECORD, "cut at {len}");
         }
         let garbage = folder(&[("spool-00000000", vec![0xA5; RECORD * 7 + 3]), ("spool-1", vec![1; RECORD])]);
-        assert_eq!(read_spools(garbage.whole(), 10).unwrap(), Found { rows: vec![], damaged: 7 });
+        assert_eq!(read_spools(garbage.whole(), 10).unwrap(), SpoolContents { rows: vec![], damaged: 7 });
     }
 
     #[test]

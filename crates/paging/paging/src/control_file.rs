@@ -77,11 +77,11 @@ fn map(file: &File) -> io::Result<MmapRaw> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::Folder;
+    use crate::folder::ScratchFolder;
 
     #[test]
     fn two_who_map_it_see_the_same() {
-        let folder = Folder::fast().unwrap();
+        let folder = ScratchFolder::fast().unwrap();
         let path = folder.path("control");
         let ours = ControlFile::create(&path, &[1, 2, 3]).unwrap();
         let theirs = ControlFile::open(&path).unwrap();
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn other_files_are_refused() {
-        let folder = Folder::fast().unwrap();
+        let folder = ScratchFolder::fast().unwrap();
         std::fs::write(folder.path("short"), "unrack").unwrap();
         std::fs::write(folder.path("zeros"), vec![0; size_of::<ControlHead>()]).unwrap();
         for name in ["short", "zeros", "absent"] {

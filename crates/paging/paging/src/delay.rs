@@ -83,7 +83,7 @@ fn thinned(mut all: Vec<u64>) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::Folder;
+    use crate::folder::ScratchFolder;
 
     #[test]
     fn a_constant_delay_is_latency_and_transmission() {
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn fetches_are_drawn_and_write_backs_are_not() {
-        let folder = Folder::fast().unwrap();
+        let folder = ScratchFolder::fast().unwrap();
         let path = folder.path("completions.parquet");
         let mut writer = completions::Writer::create(&path).unwrap();
         for (kind, completion_ps) in [(Kind::Fetch, 2_000), (Kind::WriteBack, 9_000), (Kind::Fetch, 4_000)] {
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn what_is_no_such_table_is_bad_usage() {
-        let folder = Folder::fast().unwrap();
+        let folder = ScratchFolder::fast().unwrap();
         std::fs::write(folder.path("text"), "not a table").unwrap();
         for name in ["text", "absent"] {
             assert!(matches!(Delay::drawn(&folder.path(name), None), Err(PagingError::Usage(_))));

@@ -37,7 +37,7 @@ pub(crate) enum Elf {
 
 /// How the pager gets into a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Entrance {
+pub(crate) enum PagerEntry {
     /// The loader preloads the pager.
     Preload,
     /// The tracer of the program injects the pager.
@@ -46,12 +46,12 @@ pub(crate) enum Entrance {
 
 impl Elf {
     /// Returns how the pager gets into the program; `None` if the file is not a program for this machine.
-    pub(crate) fn entrance(&self) -> Option<Entrance> {
+    pub(crate) fn entrance(&self) -> Option<PagerEntry> {
         match self {
             Elf::Other | Elf::Foreign => None,
-            Elf::Static => Some(Entrance::Agent),
-            Elf::Dynamic(loader) if is_musl(loader) => Some(Entrance::Agent),
-            Elf::Dynamic(_) => Some(Entrance::Preload),
+            Elf::Static => Some(PagerEntry::Agent),
+            Elf::Dynamic(loader) if is_musl(loader) => Some(PagerEntry::Agent),
+            Elf::Dynamic(_) => Some(PagerEntry::Preload),
         }
     }
 }

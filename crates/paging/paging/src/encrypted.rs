@@ -5,7 +5,7 @@
 //! memory node and back.
 
 use crate::PagingError;
-use crate::folder::Folder;
+use crate::folder::ScratchFolder;
 use rustix::event::{PollFd, PollFlags};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddrV4, TcpStream};
@@ -29,12 +29,12 @@ const SOCKET: &str = "node";
 /// Socket for pagers. It exists until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Encryption {
-    folder: Folder,
-    shared: Arc<Shared>,
+    folder: ScratchFolder,
+    shared: Arc<StreamState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct StreamState {
     node: SocketAddrV4,
     keys: Arc<Keys>,
     stop: AtomicBool,
@@ -45,11 +45,11 @@ struct Shared {
 impl Encryption {
     /// Starts the socket and its thread.
     pub(crate) fn start(node: SocketAddrV4, keys: Arc<Keys>) -> Result<Encryption, PagingError> {
-        let folder = Folder::fast()?;
+        let folder = ScratchFolder::fast()?;
         let path = folder.path(SOCKET);
         let listener = UnixListener::bind(&path)
             .map_err(PagingError::failed(format_args!("listen at {}", path.display())))?;
-        let shared = Arc::new(Shared { node, keys, stop: AtomicBool::new(false), failure: Mutex::default() });
+        let shared = Arc::new(StreamState { node, keys, stop: AtomicBool::new(false), failure: Mutex::default() });
         let theirs = shared.clone();
         std::thread::Builder::new()
             .name("unrack-tls".into())
@@ -77,7 +77,7 @@ impl Drop for Encryption {
     }
 }
 
-fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
+fn accept(listener: &UnixListener, shared: &Arc<StreamState>) {
     for near in listener.incoming().flatten() {
         if shared.stop.load(Relaxed) {
             return;
@@ -95,7 +95,7 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
     }
 }
 
-impl Shared {
+impl StreamState {
     /// Copies bytes between one pager and the memory node, until either of them closes its connection.
     fn carry(&self, near: &UnixStream) -> Result<(), String> {
         let mut far = self.dial().map_err(|error| format!("the memory node at {}: {error}", self.node))?;

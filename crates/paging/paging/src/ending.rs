@@ -1,7 +1,7 @@
 //! Forced end of a run whose program does not end although it was asked to.
 
 use crate::say;
-use crate::signals::Asked;
+use crate::signals::EndRequests;
 use std::time::{Duration, Instant};
 
 /// Time that a program has to end by itself after SIGINT or SIGTERM. It suffices to save a cache of some hundred MiB, and is short enough
@@ -15,16 +15,16 @@ const APART: Duration = Duration::from_millis(500);
 
 /// State of the requests to end the program.
 #[derive(Default)]
-pub(crate) struct Ending {
-    asked: Option<(Asked, Instant)>,
+pub(crate) struct EndingState {
+    asked: Option<(EndRequests, Instant)>,
     is_urgent: bool,
     is_told: bool,
 }
 
-impl Ending {
+impl EndingState {
     /// Returns the signal that asked for the end if the program must be killed now: because its grace period is over, or because the user
     /// asked again.
-    pub(crate) fn due(&mut self, asked: Asked, now: Instant) -> Option<i32> {
+    pub(crate) fn due(&mut self, asked: EndRequests, now: Instant) -> Option<i32> {
         if asked.times == 0 {
             return None;
         }
@@ -53,10 +53,10 @@ mod tests {
 
     /// Returns the time (ms) at which the program is killed if signals arrive at the given times (ms).
     fn killed_at(signals: &[u64]) -> Option<u64> {
-        let (mut ending, begin) = (Ending::default(), Instant::now());
+        let (mut ending, begin) = (EndingState::default(), Instant::now());
         (0..20_000).step_by(10).find(|ms| {
             let times = signals.iter().filter(|at| *at <= ms).count() as u32;
-            ending.due(Asked { times, signal: 15 }, begin + Duration::from_millis(*ms)).is_some()
+            ending.due(EndRequests { times, signal: 15 }, begin + Duration::from_millis(*ms)).is_some()
         })
     }
 

@@ -17,7 +17,7 @@ const LOOKS: u32 = 4;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// The processes of a run.
-pub(crate) struct Family {
+pub(crate) struct ProcessFamily {
     /// Children that this process had before the run.
     strangers: Vec<u32>,
     own: u32,
@@ -28,25 +28,25 @@ pub(crate) struct Family {
     elsewhere: RefCell<HashMap<u32, u64>>,
 }
 
-impl Family {
+impl ProcessFamily {
     /// Makes this process a subreaper. Must be called before the program is started.
-    pub(crate) fn claim() -> Result<Family, PagingError> {
+    pub(crate) fn claim() -> Result<ProcessFamily, PagingError> {
         let own = rustix::process::getpid();
         rustix::process::set_child_subreaper(Some(own))
             .map_err(PagingError::failed("follow the program's processes"))?;
         let own = own.as_raw_nonzero().get() as u32;
         let strangers = proc::children(own);
-        Ok(Family { strangers, own, mark: None, elsewhere: RefCell::default() })
+        Ok(ProcessFamily { strangers, own, mark: None, elsewhere: RefCell::default() })
     }
 
     /// Adds all processes whose environment has this mark.
-    pub(crate) fn with_mark(mut self, mark: Option<String>) -> Family {
+    pub(crate) fn with_mark(mut self, mark: Option<String>) -> ProcessFamily {
         self.mark = mark;
         self
     }
 
     /// Adds a program that is not a descendant of this process.
-    pub(crate) fn with_program(self, pid: u32) -> Family {
+    pub(crate) fn with_program(self, pid: u32) -> ProcessFamily {
         self.elsewhere.borrow_mut().extend(proc::started(pid).map(|started| (pid, started)));
         self
     }
@@ -102,7 +102,7 @@ impl Family {
     }
 }
 
-impl Drop for Family {
+impl Drop for ProcessFamily {
     fn drop(&mut self) {
         // If this call fails, there is no remedy; a later run makes the call again.
         let _ = rustix::process::set_child_subreaper(None);

@@ -16,27 +16,27 @@ const LONGEST_PATH: usize = 400;
 
 /// Temporary folder for this process alone. It is removed at the latest after the process has ended.
 #[derive(Debug)]
-pub(crate) struct Folder(TemporaryFolder);
+pub(crate) struct ScratchFolder(TemporaryFolder);
 
-impl Folder {
+impl ScratchFolder {
     /// Makes a folder in memory if possible, otherwise in the folder that `TMPDIR` names.
-    pub(crate) fn fast() -> Result<Folder, PagingError> {
-        TemporaryFolder::within(Path::new(FAST)).map(Folder).or_else(|_| Folder::roomy())
+    pub(crate) fn fast() -> Result<ScratchFolder, PagingError> {
+        TemporaryFolder::within(Path::new(FAST)).map(ScratchFolder).or_else(|_| ScratchFolder::roomy())
     }
 
     /// Makes a folder for large files, in the folder that `TMPDIR` names.
-    pub(crate) fn roomy() -> Result<Folder, PagingError> {
+    pub(crate) fn roomy() -> Result<ScratchFolder, PagingError> {
         let parent = std::env::temp_dir();
         let folder = TemporaryFolder::within(&parent)
             .map_err(PagingError::failed(format_args!("make a folder in {}", parent.display())))?;
         match folder.whole().as_os_str().as_bytes().len() <= LONGEST_PATH {
-            true => Ok(Folder(folder)),
+            true => Ok(ScratchFolder(folder)),
             false => Err(PagingError::Usage(format!("the path in TMPDIR is too long: {}", parent.display()))),
         }
     }
 }
 
-impl Deref for Folder {
+impl Deref for ScratchFolder {
     type Target = TemporaryFolder;
     fn deref(&self) -> &TemporaryFolder {
         &self.0
@@ -72,8 +72,8 @@ mod tests {
 
     #[test]
     fn folders_are_made_where_they_belong() {
-        assert_ne!(Folder::fast().unwrap().whole(), Folder::fast().unwrap().whole());
-        let roomy = Folder::roomy().unwrap();
+        assert_ne!(ScratchFolder::fast().unwrap().whole(), ScratchFolder::fast().unwrap().whole());
+        let roomy = ScratchFolder::roomy().unwrap();
         assert_eq!(roomy.whole().parent(), Some(&*std::env::temp_dir()));
     }
 

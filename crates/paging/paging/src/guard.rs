@@ -7,9 +7,9 @@
 //! the worker its parent-death signal, and the worker ends its run at once. (The worker never executes another program, which could lose
 //! that signal.) If both are killed, each process with a pager ends itself ([`unrack_pager`]'s `owner`), and so does the program itself.
 
-use crate::family::{self, Family};
+use crate::family::{self, ProcessFamily};
 use crate::program_end::ProgramEnd;
-use crate::signals::{FOR_THE_PROGRAM, Watch, heed_interrupts, take_over};
+use crate::signals::{FOR_THE_PROGRAM, SignalGuard, heed_interrupts, take_over};
 use crate::{PagingError, folder, proc, say};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
@@ -41,13 +41,13 @@ pub(crate) fn stand_guard_over(
     mark: Option<String>,
     tell: impl FnOnce(ProgramEnd),
 ) -> Result<(), PagingError> {
-    let family = Family::claim()?.with_mark(mark);
+    let family = ProcessFamily::claim()?.with_mark(mark);
     // The guard could not wait for its children if it had inherited that SIGCHLD is ignored, so SIGCHLD gets a handler.
     take_over(libc::SIGCHLD, heed);
     let guard = rustix::process::getpid();
     match fork()? {
-        Role::Child => become_worker(guard),
-        Role::Parent(worker) => {
+        ForkSide::Child => become_worker(guard),
+        ForkSide::Parent(worker) => {
             WORKER.store(worker, Relaxed);
             let status = watch_over(worker, &family);
             tell(status);
@@ -69,8 +69,8 @@ pub fn stand_aside() -> Result<(), PagingError> {
     take_over(libc::SIGCHLD, heed);
     let guard = rustix::process::getpid();
     match fork()? {
-        Role::Child => become_worker(guard),
-        Role::Parent(worker) => {
+        ForkSide::Child => become_worker(guard),
+        ForkSide::Parent(worker) => {
             WORKER.store(worker, Relaxed);
             for signal in FOR_THE_PROGRAM {
                 take_over(signal, pass_on);
@@ -89,7 +89,7 @@ pub fn stand_aside() -> Result<(), PagingError> {
 
 /// Until this is dropped, signals that ask this process to stop are noted instead of ending it, so that it can first end the processes that
 /// it has started.
-pub struct StopSignals(Watch);
+pub struct StopSignals(SignalGuard);
 
 impl StopSignals {
     /// Starts to note stop signals.
@@ -97,7 +97,7 @@ impl StopSignals {
     /// # Errors
     /// If the machine has no room for a descriptor.
     pub fn note() -> Result<StopSignals, PagingError> {
-        Watch::start().map(StopSignals)
+        SignalGuard::start().map(StopSignals)
     }
 
     /// Returns the stop signal that arrived, if any; SIGTERM if the guard of this worker was killed.
@@ -107,7 +107,7 @@ impl StopSignals {
 }
 
 /// Result of a fork: in which of the two processes the code runs.
-pub(crate) enum Role {
+pub(crate) enum ForkSide {
     Child,
     /// In the parent, with the process number of the child.
     Parent(i32),
@@ -117,15 +117,15 @@ pub(crate) enum Role {
 ///
 /// # Errors
 /// [`PagingError::Lacking`] if the machine has no room for another process.
-pub(crate) fn fork() -> Result<Role, PagingError> {
+pub(crate) fn fork() -> Result<ForkSide, PagingError> {
     // SAFETY: by the contract above there is only one thread, so no other thread can hold a lock.
     match unsafe { libc::fork() } {
         -1 => Err(PagingError::Lacking(format!(
             "cannot start the process that watches over the run: {}",
             std::io::Error::last_os_error()
         ))),
-        0 => Ok(Role::Child),
-        child => Ok(Role::Parent(child)),
+        0 => Ok(ForkSide::Child),
+        child => Ok(ForkSide::Parent(child)),
     }
 }
 
@@ -145,7 +145,7 @@ fn become_worker(guard: Pid) -> Result<(), PagingError> {
     }
 }
 
-fn watch_over(worker: i32, family: &Family) -> ProgramEnd {
+fn watch_over(worker: i32, family: &ProcessFamily) -> ProgramEnd {
     for signal in FOR_THE_PROGRAM {
         take_over(signal, pass_on);
     }
@@ -197,7 +197,7 @@ fn wait_for(worker: i32) -> ProgramEnd {
 }
 
 /// Kills and reaps all processes that the worker started and did not end.
-fn end_all(family: &Family) {
+fn end_all(family: &ProcessFamily) {
     let deadline = Instant::now() + LAST_GRACE;
     loop {
         let left = family.all_members();

@@ -5,14 +5,14 @@ use unrack_input::memory::{self, ControlGroup};
 
 /// Free memory, and the name of the machine or control group that limits it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Headroom {
+pub(crate) struct MemoryHeadroom {
     pub bytes: u64,
     pub of: String,
 }
 
-impl Headroom {
+impl MemoryHeadroom {
     /// Returns the smallest headroom among the limits of a process; `None` if no limit can be read.
-    pub(crate) fn of_process(pid: u32) -> Option<Headroom> {
+    pub(crate) fn of_process(pid: u32) -> Option<MemoryHeadroom> {
         least(Path::new("/"), &pid.to_string())
     }
 }
@@ -29,14 +29,14 @@ fn killed_below(root: &Path, process: &str) -> u64 {
 }
 
 /// Implements [`Headroom::of_process`]. `root` is the folder that contains `proc` and `sys`.
-fn least(root: &Path, process: &str) -> Option<Headroom> {
+fn least(root: &Path, process: &str) -> Option<MemoryHeadroom> {
     let swap = memory::meminfo(root, "SwapFree:").unwrap_or(0);
     let machine = memory::meminfo(root, "MemAvailable:")
-        .map(|available| Headroom { bytes: available.saturating_add(swap), of: "this machine".into() });
+        .map(|available| MemoryHeadroom { bytes: available.saturating_add(swap), of: "this machine".into() });
     let of_group = |group: ControlGroup| {
         let left = group.and_around().filter_map(|one| {
             let bytes = one.memory_and_swap_left(swap)?;
-            Some(Headroom { bytes, of: format!("its control group ({})", one.folder().display()) })
+            Some(MemoryHeadroom { bytes, of: format!("its control group ({})", one.folder().display()) })
         });
         left.min_by_key(|left| left.bytes)
     };
@@ -47,13 +47,13 @@ fn least(root: &Path, process: &str) -> Option<Headroom> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unrack_testing::Folder;
+    use unrack_testing::TestFolder;
 
     const MEMINFO: (&str, &str) =
         ("proc/meminfo", "MemTotal: 8000 kB\nMemAvailable:  4000 kB\nSwapFree: 96 kB\n");
 
-    fn machine(name: &str, files: &[(&str, &str)]) -> Folder {
-        let root = Folder::new(name);
+    fn machine(name: &str, files: &[(&str, &str)]) -> TestFolder {
+        let root = TestFolder::new(name);
         for (path, text) in files {
             let path = root.join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -67,7 +67,7 @@ mod tests {
         let root = machine("headroom-plain", &[MEMINFO]);
         assert_eq!(
             least(&root.join(""), "7"),
-            Some(Headroom { bytes: 4096 << 10, of: "this machine".into() })
+            Some(MemoryHeadroom { bytes: 4096 << 10, of: "this machine".into() })
         );
         assert_eq!(least(Path::new("/nonexistent"), "7"), None);
     }

@@ -1,12 +1,12 @@
 //! Starts a program, watches it and all processes that it starts, and ends them.
 
-use crate::elf::Entrance;
-use crate::ending::Ending;
-use crate::family::{self, Family};
+use crate::elf::PagerEntry;
+use crate::ending::EndingState;
+use crate::family::{self, ProcessFamily};
 use crate::job::{CheckedProgram, OutputTarget};
 use crate::program_end::ProgramEnd;
 use crate::seat::ProgramSeat;
-use crate::signals::{Asked, Watch};
+use crate::signals::{EndRequests, SignalGuard};
 use crate::trace::{self, AnyHandler, Tracer};
 use crate::{PagingError, guard, proc};
 use rustix::io::Errno;
@@ -34,7 +34,7 @@ const AGE_SHARE: u32 = 8;
 static ONE_RUN: Mutex<()> = Mutex::new(());
 
 /// Observer that inspects a run periodically.
-pub(crate) trait Observer {
+pub(crate) trait RunObserver {
     /// Returns the interval between inspections, if an inspection is cheap.
     fn pace(&self) -> Duration;
     /// Inspects the run. `members` are all its processes, ended or not.
@@ -49,7 +49,7 @@ pub(crate) trait Observer {
 }
 
 /// How a run ended, and how long it took.
-pub(crate) struct Ended {
+pub(crate) struct RunOutcome {
     pub status: ProgramEnd,
     pub wall: Duration,
     /// Names of programs that still ran after the command had ended, and that were therefore ended.
@@ -80,19 +80,19 @@ impl Launch<'_> {
     /// Also fails if a signal asked this process to stop, unless the output is [`OutputTarget::Inherited`]: the signal ends a series of
     /// runs, whereas a single run ends as its program does, if the program ends in time. [`PagingError::OutOfTime`] if the run was ended at
     /// [`Launch::until`].
-    pub(crate) fn run(mut self, observer: &mut dyn Observer) -> Result<Ended, PagingError> {
+    pub(crate) fn run(mut self, observer: &mut dyn RunObserver) -> Result<RunOutcome, PagingError> {
         let _guard: MutexGuard<()> = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
-        let watch = Watch::start()?;
-        let family = Family::claim()?;
+        let watch = SignalGuard::start()?;
+        let family = ProcessFamily::claim()?;
         let started = Instant::now();
         let until = self.until;
         let handler = self.handler.take();
-        let must_be_traced = self.job.program.entrance == Entrance::Agent && handler.is_some();
+        let must_be_traced = self.job.program.entrance == PagerEntry::Agent && handler.is_some();
         let (family, program) = match self.seat {
             Some(seat) => match seat.give_to(&self, handler)? {
                 Some((pid, tracer)) => {
                     let family = family.with_mark(Some(seat.mark().into())).with_program(pid);
-                    (family, Running::InItsSeat(pid, tracer))
+                    (family, LaunchedProcess::InItsSeat(pid, tracer))
                 }
                 None if must_be_traced => return Err(self.cannot_run()(Errno::PERM.into())),
                 None => (family, self.spawn(None)?),
@@ -100,9 +100,9 @@ impl Launch<'_> {
             None => (family, self.spawn(handler.filter(|_| must_be_traced))?),
         };
         let (seat, grace) = (self.seat, self.grace);
-        let run = Run { watch: &watch, family: &family, program, seat, started, until, grace };
+        let run = ProgramRun { watch: &watch, family: &family, program, seat, started, until, grace };
         let outcome = run.to_the_end(observer);
-        if let (Err(why), Running::InItsSeat(_, tracer)) = (&outcome, &run.program) {
+        if let (Err(why), LaunchedProcess::InItsSeat(_, tracer)) = (&outcome, &run.program) {
             run.end_with(tracer, why.status());
         }
         let left_behind = run.end_the_rest(observer, outcome.is_ok());
@@ -111,18 +111,18 @@ impl Launch<'_> {
         observer.look(&[])?;
         match watch.stopped_by() {
             Some(signal) if *self.output != OutputTarget::Inherited => Err(PagingError::Interrupted(signal)),
-            _ => Ok(Ended { status, wall, left_behind }),
+            _ => Ok(RunOutcome { status, wall, left_behind }),
         }
     }
 
     /// Starts the program as a child of this process, traced if `handler` is given.
-    fn spawn(&self, handler: Option<AnyHandler>) -> Result<Running<'static>, PagingError> {
+    fn spawn(&self, handler: Option<AnyHandler>) -> Result<LaunchedProcess<'static>, PagingError> {
         let mut command = self.command().map_err(self.cannot_run())?;
         let tracer = handler.map(|handler| Self::trace(handler, &mut command.command)).transpose()?;
         let child = command.spawn().map_err(self.cannot_run())?;
         drop(command);
         child.drain.into_iter().for_each(Drain::begin);
-        Ok(Running::AsOurChild(child.id, tracer))
+        Ok(LaunchedProcess::AsOurChild(child.id, tracer))
     }
 
     /// Arranges that the program is traced from its first instruction.
@@ -147,7 +147,7 @@ impl Launch<'_> {
         }
     }
 
-    fn command(&self) -> io::Result<Prepared> {
+    fn command(&self) -> io::Result<PreparedRun> {
         use std::os::unix::process::CommandExt;
         let [name, arguments @ ..] = &self.job.program.command[..] else {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -176,7 +176,7 @@ impl Launch<'_> {
         let parent = rustix::process::getpid();
         // SAFETY: the child makes only two system calls, which access no memory.
         unsafe { command.pre_exec(move || die_with(parent)) };
-        Ok(Prepared { command, drain })
+        Ok(PreparedRun { command, drain })
     }
 }
 
@@ -190,21 +190,21 @@ fn die_with(parent: Pid) -> io::Result<()> {
     }
 }
 
-struct Prepared {
+struct PreparedRun {
     command: Command,
     drain: Option<Drain>,
 }
 
-struct Started {
+struct StartedRun {
     id: u32,
     drain: Option<Drain>,
 }
 
-impl Prepared {
-    fn spawn(&mut self) -> io::Result<Started> {
+impl PreparedRun {
+    fn spawn(&mut self) -> io::Result<StartedRun> {
         // Not waited for through `Child`, because this process reaps the program itself, like its orphans.
         let id = self.command.spawn()?.id();
-        Ok(Started { id, drain: self.drain.take() })
+        Ok(StartedRun { id, drain: self.drain.take() })
     }
 }
 
@@ -230,41 +230,41 @@ impl Drain {
 }
 
 /// The process of a running program.
-enum Running<'a> {
+enum LaunchedProcess<'a> {
     /// A child of this process, with its tracer if it is traced. The tracer lives as long as this value.
     AsOurChild(u32, #[expect(dead_code, reason = "dropped with the run")] Option<Tracer>),
     /// A process in its seat. Its parent gets the exit status only when the seat is dropped.
     InItsSeat(u32, &'a Tracer),
 }
 
-impl Running<'_> {
+impl LaunchedProcess<'_> {
     fn pid(&self) -> u32 {
         match self {
-            Running::AsOurChild(pid, _) | Running::InItsSeat(pid, _) => *pid,
+            LaunchedProcess::AsOurChild(pid, _) | LaunchedProcess::InItsSeat(pid, _) => *pid,
         }
     }
 
     fn ended(&self) -> Option<ProgramEnd> {
         match self {
-            Running::AsOurChild(pid, _) => family::ended(*pid),
-            Running::InItsSeat(_, tracer) => tracer.ended(),
+            LaunchedProcess::AsOurChild(pid, _) => family::ended(*pid),
+            LaunchedProcess::InItsSeat(_, tracer) => tracer.ended(),
         }
     }
 }
 
-struct Run<'a> {
-    watch: &'a Watch,
-    family: &'a Family,
-    program: Running<'a>,
+struct ProgramRun<'a> {
+    watch: &'a SignalGuard,
+    family: &'a ProcessFamily,
+    program: LaunchedProcess<'a>,
     seat: Option<&'a ProgramSeat>,
     started: Instant,
     until: Option<Instant>,
     grace: Duration,
 }
 
-impl Run<'_> {
-    fn to_the_end(&self, observer: &mut dyn Observer) -> Result<(ProgramEnd, Duration), PagingError> {
-        let (mut next_look, mut ending) = (Instant::now(), Ending::default());
+impl ProgramRun<'_> {
+    fn to_the_end(&self, observer: &mut dyn RunObserver) -> Result<(ProgramEnd, Duration), PagingError> {
+        let (mut next_look, mut ending) = (Instant::now(), EndingState::default());
         loop {
             if let Some(status) = self.program.ended() {
                 return Ok((status, self.started.elapsed()));
@@ -292,21 +292,21 @@ impl Run<'_> {
 
     /// Returns whether the seat's process, which the user started, was killed although the program runs outside it.
     fn is_seat_lost(&self) -> bool {
-        matches!(self.program, Running::AsOurChild(..)) && self.seat.is_some_and(ProgramSeat::is_lost)
+        matches!(self.program, LaunchedProcess::AsOurChild(..)) && self.seat.is_some_and(ProgramSeat::is_lost)
     }
 
     /// Returns the signals that asked for the end of the run. A program in its seat handles its signals itself, unless it is stuck.
-    fn asked_to_end(&self, observer: &dyn Observer) -> Asked {
+    fn asked_to_end(&self, observer: &dyn RunObserver) -> EndRequests {
         match &self.program {
-            Running::AsOurChild(..) => self.watch.asked_to_end(),
-            Running::InItsSeat(_, tracer) if observer.is_stuck() => tracer.asked_to_end(),
-            Running::InItsSeat(..) => Asked::default(),
+            LaunchedProcess::AsOurChild(..) => self.watch.asked_to_end(),
+            LaunchedProcess::InItsSeat(_, tracer) if observer.is_stuck() => tracer.asked_to_end(),
+            LaunchedProcess::InItsSeat(..) => EndRequests::default(),
         }
     }
 
     fn forward_signals(&self) {
         // A program in its seat receives signals directly.
-        if let Running::AsOurChild(pid, _) = self.program {
+        if let LaunchedProcess::AsOurChild(pid, _) = self.program {
             for signal in self.watch.take_forwards().filter_map(Signal::from_named_raw) {
                 family::send(pid, signal);
             }
@@ -324,7 +324,7 @@ impl Run<'_> {
 
     /// Ends the remaining processes of the run after its program has ended. Returns the names of those that did not end by themselves in
     /// time.
-    fn end_the_rest(&self, observer: &mut dyn Observer, kindly: bool) -> Vec<String> {
+    fn end_the_rest(&self, observer: &mut dyn RunObserver, kindly: bool) -> Vec<String> {
         let mut names = Vec::new();
         if kindly && !self.all_gone_within(self.grace, observer) {
             names = self.family.all_members().into_iter().filter_map(proc::name).collect();
@@ -341,7 +341,7 @@ impl Run<'_> {
         names
     }
 
-    fn all_gone_within(&self, time: Duration, observer: &mut dyn Observer) -> bool {
+    fn all_gone_within(&self, time: Duration, observer: &mut dyn RunObserver) -> bool {
         let deadline = Instant::now() + time;
         while !self.is_all_gone() {
             // If the observer reports a failure here, the last inspection reports it again.

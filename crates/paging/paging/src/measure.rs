@@ -3,17 +3,17 @@
 use crate::calibrate::{Calibration, FaultMode};
 use crate::control_file::ControlFile;
 use crate::delay::Delay;
-use crate::elf::{self, Entrance};
-use crate::folder::Folder;
-use crate::headroom::Headroom;
+use crate::elf::{self, PagerEntry};
+use crate::folder::ScratchFolder;
+use crate::headroom::MemoryHeadroom;
 use crate::inject::{Injector, Reception};
 use crate::job::{CheckedProgram, OutputTarget};
-use crate::launch::{self, Launch, Observer};
+use crate::launch::{self, Launch, RunObserver};
 use crate::local::{self, LocalMemory, Unseen};
 use crate::memory_node::{MemoryNode, RemoteNode};
 use crate::program_end::ProgramEnd;
 use crate::seat::ProgramSeat;
-use crate::silence::Silence;
+use crate::silence::SilenceWarnings;
 use crate::trace::AnyHandler;
 use crate::{PagingError, capture, proc};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -250,20 +250,20 @@ const CONTROL_NAME: &str = "control";
 /// is a link in a folder on disk, which points to the control file in memory.
 struct Session {
     control: ControlFile,
-    spools: Folder,
+    spools: ScratchFolder,
     preloads: OsString,
-    _control_folder: Option<Folder>,
+    _control_folder: Option<ScratchFolder>,
 }
 
 impl Session {
     fn open(job: &CheckedProgram, setup: &RunSetup) -> Result<Session, PagingError> {
-        let fast = Folder::fast()?;
+        let fast = ScratchFolder::fast()?;
         let control = ControlFile::create(&fast.path(CONTROL_NAME), &setup.delay.samples)?;
         set(&control, setup);
         let (spools, control_folder) = match setup.capture {
             None => (fast, None),
             Some(_) => {
-                let roomy = Folder::roomy()?;
+                let roomy = ScratchFolder::roomy()?;
                 link(&fast.path(CONTROL_NAME), &roomy.path(CONTROL_NAME))?;
                 (roomy, Some(fast))
             }
@@ -278,8 +278,8 @@ impl Session {
             (_, FaultMode::Blocking) if cfg!(target_arch = "x86_64") => {
                 Ok(Some(Box::new(Injector::new(&self.spools.path(CONTROL_NAME))?)))
             }
-            (Entrance::Preload, _) => Ok(None),
-            (Entrance::Agent, _) => Err(PagingError::Lacking(format!(
+            (PagerEntry::Preload, _) => Ok(None),
+            (PagerEntry::Agent, _) => Err(PagingError::Lacking(format!(
                 "nothing can be preloaded into {}, which fast mode needs: leave out --fast",
                 job.program.path.display()
             ))),
@@ -298,7 +298,7 @@ impl Session {
         setup: &RunSetup,
         to: &CaptureTo,
         wall: Duration,
-    ) -> Result<capture::Found, PagingError> {
+    ) -> Result<capture::SpoolContents, PagingError> {
         let run_ns = wall.as_nanos() as u64;
         let found = capture::read_spools(self.spools.whole(), run_ns)?;
         let command_line = job.words();
@@ -342,14 +342,14 @@ pub(crate) fn set_link(
     settings.unseen_ns.store(calibration.unseen_ns as u64, Relaxed);
     let own = std::process::id();
     settings.filters.store(proc::filters(own).unwrap_or(0) as u32, Relaxed);
-    note_headroom(control, Headroom::of_process(own).as_ref());
+    note_headroom(control, MemoryHeadroom::of_process(own).as_ref());
     settings.seed.store(seed, Relaxed);
 }
 
 /// Stores how much memory pagers may use for copies of pages that processes share.
-pub(crate) fn note_headroom(control: &ControlFile, headroom: Option<&Headroom>) {
+pub(crate) fn note_headroom(control: &ControlFile, headroom: Option<&MemoryHeadroom>) {
     // Only half of the unreserved memory may be used, because the reading is already old and others need memory too.
-    let spare = |headroom: &Headroom| headroom.bytes.saturating_sub(RESERVED) / 2 / proc::PAGE;
+    let spare = |headroom: &MemoryHeadroom| headroom.bytes.saturating_sub(RESERVED) / 2 / proc::PAGE;
     let spare = headroom.map_or(u64::MAX, spare);
     control.settings.spare_pages.store(spare, Relaxed);
 }
@@ -360,7 +360,7 @@ fn link(to: &Path, at: &Path) -> Result<(), PagingError> {
 
 /// Returns the value of `LD_PRELOAD`: first Unrack's library, then those that were there. Spaces and colons separate the entries and cannot
 /// be escaped, so a path that contains one is replaced by a link.
-fn preloads(library: &Path, folder: &Folder) -> Result<OsString, PagingError> {
+fn preloads(library: &Path, folder: &ScratchFolder) -> Result<OsString, PagingError> {
     let mut ours: PathBuf = library.into();
     if library.as_os_str().as_bytes().iter().any(|b| matches!(b, b' ' | b':' | b'\t' | b'\n')) {
         ours = folder.path(&format!("{PRELOADED}.so"));
@@ -387,8 +387,8 @@ fn sanitizer_options() -> OsString {
 /// Watches a run: frees the control-file slots of processes that ended, and finds processes without a pager.
 struct Watcher<'a> {
     control: &'a ControlFile,
-    silence: Option<Silence<'a>>,
-    known: HashMap<u32, Known>,
+    silence: Option<SilenceWarnings<'a>>,
+    known: HashMap<u32, KnownProcess>,
     without: BTreeSet<String>,
     /// Names of processes whose pager could not start.
     unpaged: BTreeSet<String>,
@@ -400,7 +400,7 @@ struct Watcher<'a> {
 }
 
 /// A process, for as long as it runs the same program.
-struct Known {
+struct KnownProcess {
     executable: Option<PathBuf>,
     since: Instant,
     is_settled: bool,
@@ -409,7 +409,7 @@ struct Known {
     is_attached: bool,
 }
 
-impl Known {
+impl KnownProcess {
     fn wait_for_agent(&mut self) {
         (self.is_settled, self.is_attached, self.since) = (false, true, Instant::now());
     }
@@ -417,7 +417,7 @@ impl Known {
 
 impl<'a> Watcher<'a> {
     fn new(control: &'a ControlFile, node: Option<RemoteNode<'a>>) -> Watcher<'a> {
-        let silence = node.map(Silence::new);
+        let silence = node.map(SilenceWarnings::new);
         Watcher {
             control,
             silence,
@@ -445,10 +445,10 @@ impl<'a> Watcher<'a> {
         let executable = proc::executable(pid);
         let now = Instant::now();
         let fresh =
-            || Known { executable: None, since: now, is_settled: false, has_pager: true, is_attached: false };
+            || KnownProcess { executable: None, since: now, is_settled: false, has_pager: true, is_attached: false };
         let known = self.known.entry(pid).or_insert_with(fresh);
         if known.executable != executable {
-            *known = Known { executable, ..fresh() };
+            *known = KnownProcess { executable, ..fresh() };
         }
         if known.is_settled || known.since.elapsed() < SETTLED {
             return;
@@ -459,7 +459,7 @@ impl<'a> Watcher<'a> {
         }
         match self.attach(pid) {
             true => {
-                self.known.entry(pid).and_modify(Known::wait_for_agent);
+                self.known.entry(pid).and_modify(KnownProcess::wait_for_agent);
             }
             false => {
                 self.known.entry(pid).and_modify(|known| known.has_pager = false);
@@ -510,7 +510,7 @@ impl<'a> Watcher<'a> {
     }
 }
 
-impl Observer for Watcher<'_> {
+impl RunObserver for Watcher<'_> {
     fn pace(&self) -> Duration {
         PACE
     }
@@ -533,7 +533,7 @@ impl Observer for Watcher<'_> {
         members.iter().for_each(|pid| self.meet(*pid));
         self.find_unpaged();
         if self.next_headroom <= Instant::now() {
-            note_headroom(self.control, members.first().and_then(|pid| Headroom::of_process(*pid)).as_ref());
+            note_headroom(self.control, members.first().and_then(|pid| MemoryHeadroom::of_process(*pid)).as_ref());
             self.next_headroom = Instant::now() + HEADROOM_PACE;
         }
         let without: Vec<u32> =
@@ -550,7 +550,7 @@ mod tests {
 
     #[test]
     fn a_library_whose_path_cannot_be_written_gets_another_name() {
-        let folder = Folder::fast().unwrap();
+        let folder = ScratchFolder::fast().unwrap();
         let library = folder.path("lib with spaces.so");
         std::fs::write(&library, "x").unwrap();
         let value = preloads(&library, &folder).unwrap();
@@ -561,7 +561,7 @@ mod tests {
 
     #[test]
     fn counts_are_what_was_captured_but_for_more_than_ends_explain() {
-        let control = Folder::fast().unwrap();
+        let control = ScratchFolder::fast().unwrap();
         let control = ControlFile::create(&control.path("control"), &[]).unwrap();
         let row =
             |kind| trace::Row { t_ns: 1, thread: 0, page: 1, kind, bytes: 4096, wait_ns: 0, overhead_ns: 0 };
@@ -576,7 +576,7 @@ mod tests {
 
     #[test]
     fn slots_of_ended_processes_are_freed() {
-        let folder = Folder::fast().unwrap();
+        let folder = ScratchFolder::fast().unwrap();
         let control = ControlFile::create(&folder.path("control"), &[]).unwrap();
         let own = std::process::id();
         control.take_slot(own).unwrap();
@@ -594,7 +594,7 @@ mod tests {
         fn whatever_a_program_writes_there_the_watcher_stands(
             words in proptest::collection::vec(proptest::prelude::any::<u64>(), 1..64)
         ) {
-            let folder = Folder::fast().unwrap();
+            let folder = ScratchFolder::fast().unwrap();
             let path = folder.path("control");
             let control = ControlFile::create(&path, &[]).unwrap();
             let noise = words.iter().cycle().take(size_of::<unrack_pager::control::ControlHead>() / 8);
@@ -613,7 +613,7 @@ mod tests {
 
     #[test]
     fn a_pagers_failure_ends_the_run() {
-        let folder = Folder::fast().unwrap();
+        let folder = ScratchFolder::fast().unwrap();
         let control = ControlFile::create(&folder.path("control"), &[]).unwrap();
         control.fail("the node is gone");
         let why = Watcher::new(&control, None).look(&[]).unwrap_err();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use unrack_keys::EncryptionPolicy;
-use unrack_pager::control::Settings;
+use unrack_pager::control::PagerSettings;
 use unrack_pager::node::{self, Address, Client};
 
 /// Address of a memory node: `ADDRESS:PORT` (IPv4), or the path of its socket if the node is used over shared memory.
@@ -69,7 +69,7 @@ impl RemoteNode<'_> {
         self.page_timeout.saturating_mul(RemoteNode::PATIENCE)
     }
 
-    pub(crate) fn tell(&self, settings: &Settings) {
+    pub(crate) fn tell(&self, settings: &PagerSettings) {
         settings.patience_ns.store(nanoseconds(self.patience()), Relaxed);
         self.at.tell(settings);
     }
@@ -115,14 +115,14 @@ impl MemoryNode {
     /// If no node exists at the address, it does not answer in time, or it refuses; the error names the case.
     pub fn greet(&self, timeout: Duration) -> Result<(), PagingError> {
         let timeout_ns = nanoseconds(timeout);
-        match Client::connect(&node::Settings { timeout_ns, ..node::Settings::new(self.address.clone()) }) {
+        match Client::connect(&node::NodeSettings { timeout_ns, ..node::NodeSettings::new(self.address.clone()) }) {
             Ok(_) => Ok(()),
             Err(error) => Err(PagingError::Lacking(self.failure().unwrap_or_else(|| error.to_string()))),
         }
     }
 
     /// Stores the node's address in the settings that pagers read.
-    pub fn tell(&self, settings: &Settings) {
+    pub fn tell(&self, settings: &PagerSettings) {
         match &self.address {
             Address::Tcp { ip, port } => {
                 tell_address(settings, *ip, *port);
@@ -141,12 +141,12 @@ impl MemoryNode {
     }
 }
 
-fn tell_address(settings: &Settings, ip: [u8; 4], port: u16) {
+fn tell_address(settings: &PagerSettings, ip: [u8; 4], port: u16) {
     settings.node_address.store(u32::from_be_bytes(ip), Relaxed);
     settings.node_port.store(u32::from(port), Relaxed);
 }
 
-fn tell_path(settings: &Settings, path: &str) {
+fn tell_path(settings: &PagerSettings, path: &str) {
     for (word, bytes) in settings.node_path.iter().zip(path.as_bytes().chunks(8)) {
         let mut padded = [0; 8];
         padded[..bytes.len()].copy_from_slice(bytes);
@@ -162,13 +162,13 @@ mod tests {
     fn pagers_are_told_what_was_asked_for() {
         for text in ["10.0.0.2:7000", "/tmp/unrack.sock", "./s", &format!("/{}", "x".repeat(106))] {
             let node: MemoryNode = text.parse().unwrap();
-            let settings = Settings::default();
+            let settings = PagerSettings::default();
             assert_eq!(settings.node(), None);
             node.tell(&settings);
             assert_eq!(settings.node(), Some(node.address));
         }
         let address = Address::Encrypted { ip: [10, 0, 0, 2], port: 7000, by: "/dev/shm/unrack/node".into() };
-        let settings = Settings::default();
+        let settings = PagerSettings::default();
         MemoryNode::plain(address.clone()).tell(&settings);
         assert_eq!(settings.node(), Some(address));
     }

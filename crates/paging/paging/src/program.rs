@@ -4,7 +4,7 @@
 //! run.
 
 use crate::PagingError;
-use crate::elf::{self, Elf, Entrance};
+use crate::elf::{self, Elf, PagerEntry};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
@@ -24,7 +24,7 @@ pub(crate) struct Program {
     /// The command as given.
     pub command: Vec<OsString>,
     /// How the pager gets into the first program that runs.
-    pub entrance: Entrance,
+    pub entrance: PagerEntry,
     /// Whether the program contains LeakSanitizer, which traces its own process, so that no other process can trace it.
     pub traces_itself: bool,
 }
@@ -82,7 +82,7 @@ fn is_executable(path: &Path) -> bool {
         && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-fn check(path: &Path, depth: usize) -> Result<Entrance, PagingError> {
+fn check(path: &Path, depth: usize) -> Result<PagerEntry, PagingError> {
     let at = path.display();
     let usage = |why: &str| PagingError::Usage(format!("{at}: {why}"));
     let meta = path.metadata().map_err(|why| usage(&plain(why)))?;
@@ -119,9 +119,9 @@ fn plain(why: io::Error) -> String {
 }
 
 /// Returns how the pager gets into a program, if that is possible on this machine.
-fn enter(path: &Path, elf: Elf) -> Result<Entrance, PagingError> {
+fn enter(path: &Path, elf: Elf) -> Result<PagerEntry, PagingError> {
     match elf.entrance() {
-        Some(Entrance::Agent) if cfg!(not(target_arch = "x86_64")) => Err(lacking(
+        Some(PagerEntry::Agent) if cfg!(not(target_arch = "x86_64")) => Err(lacking(
             path,
             "is statically linked or uses the musl C library, so the pager cannot be loaded into it",
             "use a dynamically linked build of it for the GNU C library",
@@ -150,7 +150,7 @@ fn check_privileges(path: &Path, meta: &Metadata) -> Result<(), PagingError> {
     }
 }
 
-fn check_script(path: &Path, file: &File, depth: usize) -> Result<Entrance, PagingError> {
+fn check_script(path: &Path, file: &File, depth: usize) -> Result<PagerEntry, PagingError> {
     let usage = |why: String| PagingError::Usage(format!("{}: {why}", path.display()));
     let mut head = [0u8; 256];
     let len = elf::read_up_to(file, &mut head, 0).map_err(|why| usage(why.to_string()))?;
@@ -218,7 +218,7 @@ mod tests {
             Err(PagingError::Usage(why)) => assert!(why.contains(text), "{why}"),
             other => panic!("{other:?}"),
         };
-        let folder = unrack_testing::Folder::new("program");
+        let folder = unrack_testing::TestFolder::new("program");
         usage(&format!("no-program-{}", folder.word()), "no such program");
         usage(folder.join("absent").to_str().unwrap(), "no such file");
         usage("/", "not a file");

@@ -4,7 +4,7 @@
 //! fabrics that fetch a page in 0.4, 0.8 and 2 us. A number that is uncertain by more than that does not support a decision. Therefore a
 //! factor of two is the bound throughout.
 
-use crate::fit::{self, Estimate};
+use crate::fit::{self, FitEstimate};
 use unrack_record::{Fit, Interval, Stated, Warning};
 
 /// Smallest number of undisturbed native runs for a slowdown. Three are needed, because if two runs differ, it is unknown which is right.
@@ -89,7 +89,7 @@ pub fn need(fit: &Fit, loss: f64, longest_ns: f64) -> Stated {
         uncertainty(fit, fit.waits_per_s_ci95, "in a second of native run time"),
         fit::largest_delay_ns(fit, loss),
     ) {
-        (None, Some(Estimate { value, ci95: [low, high] })) => {
+        (None, Some(FitEstimate { value, ci95: [low, high] })) => {
             return Stated::Known(Interval { value: Some(us(value)), low: us(low), high: Some(us(high)) });
         }
         (why, _) => why,
@@ -105,7 +105,7 @@ pub fn need(fit: &Fit, loss: f64, longest_ns: f64) -> Stated {
 ///
 /// # Errors
 /// The reason, if the slowdown is too uncertain to be stated.
-pub fn slowdown(fit: &Fit, delay_ns: f64) -> Result<Estimate, Warning> {
+pub fn slowdown(fit: &Fit, delay_ns: f64) -> Result<FitEstimate, Warning> {
     let estimate = fit::slowdown(fit, delay_ns);
     let [low, high] = estimate.ci95;
     match uncertainty(fit, fit.waits_per_s_ci95, "in a second of native run time") {
@@ -131,10 +131,10 @@ pub fn widened(fit: &Fit, lost: f64) -> Fit {
 ///
 /// # Errors
 /// The reason, if the time is too uncertain to be stated.
-pub fn added_s(fit: &Fit, delay_ns: f64) -> Result<Estimate, Warning> {
+pub fn added_s(fit: &Fit, delay_ns: f64) -> Result<FitEstimate, Warning> {
     match uncertainty(fit, fit.waits_ci95, "in a run") {
         Some(why) => Err(why),
-        None => Ok(Estimate {
+        None => Ok(FitEstimate {
             value: fit.waits * delay_ns / 1e9,
             ci95: fit.waits_ci95.map(|waits| waits * delay_ns / 1e9),
         }),
@@ -252,7 +252,7 @@ mod tests {
     fn what_waits_add_is_stated_however_native_runs_scatter() {
         let scattered =
             Fit { waits_per_s_ci95: [30_000.0, 61_000.0], ..fit(44_000.0, [42_000.0, 47_000.0], 0.99) };
-        let Estimate { value, ci95 } = added_s(&scattered, 50_000.0).unwrap();
+        let FitEstimate { value, ci95 } = added_s(&scattered, 50_000.0).unwrap();
         assert!(
             [(value, 2.2), (ci95[0], 2.1), (ci95[1], 2.35)].iter().all(|(it, is)| (it - is).abs() < 1e-9)
         );
@@ -272,7 +272,7 @@ mod tests {
                 prop_assert!(r2 >= HARDLY_A_LINE && high <= WIDE * low * (1.0 + 1e-9), "{low} {high}");
                 prop_assert!(low <= value * (1.0 + 1e-9) && value <= high * (1.0 + 1e-9));
             }
-            if let Ok(Estimate { ci95: [low, high], .. }) = slowdown(&fit, 1e4) {
+            if let Ok(FitEstimate { ci95: [low, high], .. }) = slowdown(&fit, 1e4) {
                 prop_assert!(high - low <= NEGLIGIBLE || high - 1.0 <= WIDE * (low - 1.0) * (1.0 + 1e-9));
             }
         }

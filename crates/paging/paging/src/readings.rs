@@ -50,7 +50,7 @@ fn seconds(ticks: u64) -> f64 {
 
 /// CPU ticks, summed over several cores.
 #[derive(Debug, Default, PartialEq)]
-struct Cores {
+struct CoreTicks {
     number: u32,
     busy: u64,
     steal: u64,
@@ -58,8 +58,8 @@ struct Cores {
 
 /// Parses /proc/stat, proc_pid_stat(5). The fields are user, nice, system, idle, iowait, irq, softirq, steal, and then the guests' time,
 /// which is part of user.
-fn cores(stat: &str, is_usable: impl Fn(usize) -> bool) -> Cores {
-    let mut cores = Cores::default();
+fn cores(stat: &str, is_usable: impl Fn(usize) -> bool) -> CoreTicks {
+    let mut cores = CoreTicks::default();
     for line in stat.lines() {
         let mut words = line.split_ascii_whitespace();
         let number = words.next().and_then(|name| name.strip_prefix("cpu")?.parse().ok());
@@ -131,8 +131,8 @@ mod tests {
     fn files_of_the_kernel_are_read() {
         let stat =
             "cpu  10 1 5 80 2 0 3 4 0 0\ncpu0 6 1 3 40 1 0 2 1 0 0\ncpu1 4 0 2 40 1 0 1 3 0 0\nintr 1 2 3\n";
-        assert_eq!(cores(stat, |_| true), Cores { number: 2, busy: 19, steal: 4 });
-        assert_eq!(cores(stat, |core| core == 1), Cores { number: 1, busy: 7, steal: 3 });
+        assert_eq!(cores(stat, |_| true), CoreTicks { number: 2, busy: 19, steal: 4 });
+        assert_eq!(cores(stat, |core| core == 1), CoreTicks { number: 1, busy: 7, steal: 3 });
         let stat = "7 (a) b) R 1 7 7 0 -1 4194304 99 0 0 0 11 22 333 444 20 0 1 0";
         assert_eq!(ticks(stat), Some(Ticks { own: 33, children: 777 }));
         let pressure = "some avg10=4.72 avg60=6.13 avg300=2.77 total=50229261\nfull avg10=0.00 total=0\n";
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_counts_as_nothing() {
-        assert_eq!(cores("", |_| true), Cores::default());
+        assert_eq!(cores("", |_| true), CoreTicks::default());
         assert_eq!((ticks(""), ticks("7 (a) R 1"), waiting_us(""), runnable("")), (None, None, None, 0));
     }
 

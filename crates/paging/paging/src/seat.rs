@@ -14,7 +14,7 @@
 //! runs as a child of the worker, and the seat forwards signals and exits with the program's status.
 
 use crate::family::MARK_VARIABLE;
-use crate::guard::{self, Role};
+use crate::guard::{self, ForkSide};
 use crate::launch::Launch;
 use crate::signals::{FOR_THE_PROGRAM, take_over};
 use crate::trace::{self, AnyHandler, Forward, TraceAcceptor, TraceRequest, Tracer};
@@ -60,15 +60,15 @@ pub fn take_seat(command: &[OsString]) -> Result<Option<ProgramSeat>, PagingErro
     let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
     match guard::fork()? {
         // After the intermediate process has ended, the guard becomes a child of init.
-        Role::Child => match guard::fork() {
-            Ok(Role::Child) => {
+        ForkSide::Child => match guard::fork() {
+            Ok(ForkSide::Child) => {
                 drop((outside, request));
                 prepare_run(pid, inside, acceptor).map(Some)
             }
             // SAFETY: ends this process, in which no cleanup is needed.
-            Ok(Role::Parent(_)) | Err(_) => unsafe { libc::_exit(0) },
+            Ok(ForkSide::Parent(_)) | Err(_) => unsafe { libc::_exit(0) },
         },
-        Role::Parent(between) => {
+        ForkSide::Parent(between) => {
             drop((inside, acceptor));
             let _ = rustix::process::waitpid(Pid::from_raw(between), rustix::process::WaitOptions::empty());
             wait_in(outside, request, command)
@@ -82,15 +82,15 @@ fn prepare_run(pid: u32, line: OwnedFd, acceptor: TraceAcceptor) -> Result<Progr
     let mark = format!("{own}-{}", proc::started(own as u32).unwrap_or_default());
     // Moves to a separate process group, so that the terminal's signals reach only the program and its seat.
     let _ = rustix::process::setpgid(None, None);
-    tell(&line, Word::Guard, &own.to_ne_bytes());
+    tell(&line, MessageTag::Guard, &own.to_ne_bytes());
     let tells = line.try_clone().map_err(PagingError::failed("connect the processes of this run"))?;
-    guard::stand_guard_over(Some(mark.clone()), move |status| tell(&tells, Word::End, &[status.code()]))?;
+    guard::stand_guard_over(Some(mark.clone()), move |status| tell(&tells, MessageTag::End, &[status.code()]))?;
     Ok(ProgramSeat { pid, line, acceptor: Cell::new(Some(acceptor)), tracer: OnceCell::new(), mark })
 }
 
 /// Kinds of messages between these processes; the first byte of a message is the kind.
 #[derive(Clone, Copy, PartialEq)]
-enum Word {
+enum MessageTag {
     /// From the guard: its process number.
     Guard,
     /// From the guard: the run has ended with this status.
@@ -103,29 +103,29 @@ enum Word {
     Failed,
 }
 
-const WORDS: [Word; 5] = [Word::Guard, Word::End, Word::Become, Word::Untraced, Word::Failed];
+const WORDS: [MessageTag; 5] = [MessageTag::Guard, MessageTag::End, MessageTag::Become, MessageTag::Untraced, MessageTag::Failed];
 /// Most bytes of a message, enough for two paths and a few variables.
 const LONGEST: usize = 32 << 10;
 
-fn tell(line: &OwnedFd, word: Word, text: &[u8]) {
+fn tell(line: &OwnedFd, word: MessageTag, text: &[u8]) {
     // An error is ignored, because then the receiver has ended.
     let _ = rustix::net::send(line, &message(word, text), SendFlags::NOSIGNAL);
 }
 
-fn message(word: Word, text: &[u8]) -> Vec<u8> {
+fn message(word: MessageTag, text: &[u8]) -> Vec<u8> {
     let byte = WORDS.iter().position(|known| *known == word).expect("it is in the list") as u8;
     [&[byte], text].concat()
 }
 
 /// A received message.
-struct Heard {
-    word: Word,
+struct SeatMessage {
+    word: MessageTag,
     text: Vec<u8>,
     file: Option<OwnedFd>,
 }
 
 /// Waits for the next message. Returns `None` if the other end is closed.
-fn hear(line: &OwnedFd) -> Option<Heard> {
+fn hear(line: &OwnedFd) -> Option<SeatMessage> {
     use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
     let mut text = vec![0u8; LONGEST];
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -142,7 +142,7 @@ fn hear(line: &OwnedFd) -> Option<Heard> {
             _ => None,
         });
         let word = *WORDS.get(usize::from(*text[..len].first()?))?;
-        return Some(Heard { word, text: text[1..len].to_vec(), file });
+        return Some(SeatMessage { word, text: text[1..len].to_vec(), file });
     }
 }
 
@@ -153,18 +153,18 @@ fn wait_in(line: OwnedFd, request: TraceRequest, command: &[OsString]) -> ! {
     }
     while let Some(heard) = hear(&line) {
         match heard.word {
-            Word::Guard => GUARD.store(number(&heard.text), Relaxed),
-            Word::End => std::process::exit(heard.text.first().copied().map_or(1, i32::from)),
-            Word::Become => match request.send() {
+            MessageTag::Guard => GUARD.store(number(&heard.text), Relaxed),
+            MessageTag::End => std::process::exit(heard.text.first().copied().map_or(1, i32::from)),
+            MessageTag::Become => match request.send() {
                 Ok(()) => {
                     let why = become_program(&heard, command);
-                    tell(&line, Word::Failed, &why.to_ne_bytes());
+                    tell(&line, MessageTag::Failed, &why.to_ne_bytes());
                     // Exits by itself, otherwise the end of its tracer would kill it.
                     std::process::exit(1);
                 }
-                Err(why) => tell(&line, Word::Untraced, &why.raw_os_error().unwrap_or(0).to_ne_bytes()),
+                Err(why) => tell(&line, MessageTag::Untraced, &why.raw_os_error().unwrap_or(0).to_ne_bytes()),
             },
-            Word::Untraced | Word::Failed => {}
+            MessageTag::Untraced | MessageTag::Failed => {}
         }
     }
     // Guard and worker were killed, which closed the connection.
@@ -194,7 +194,7 @@ extern "C" fn pass_on(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void)
 }
 
 /// Executes the program in this process. Returns only if that fails, with the error number.
-fn become_program(heard: &Heard, command: &[OsString]) -> i32 {
+fn become_program(heard: &SeatMessage, command: &[OsString]) -> i32 {
     let mut parts = heard.text.split(|byte| *byte == 0).map(|part| part.to_vec());
     let path = parts.next().unwrap_or_default();
     let mut variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
@@ -257,8 +257,8 @@ impl ProgramSeat {
         match hear(&self.line) {
             // `execve` closes the connection, so the program runs.
             None => {}
-            Some(Heard { word: Word::Untraced, .. }) => return Ok(None),
-            Some(Heard { text, .. }) => {
+            Some(SeatMessage { word: MessageTag::Untraced, .. }) => return Ok(None),
+            Some(SeatMessage { text, .. }) => {
                 let why = std::io::Error::from_raw_os_error(number(&text));
                 return Err(PagingError::Failed(format!("cannot run {}: {why}", program.display())));
             }
@@ -288,7 +288,7 @@ impl ProgramSeat {
         for (name, value) in environment.iter().chain([&mark]) {
             text.extend([b"\0", name.as_bytes(), b"\0", value.as_bytes()].concat());
         }
-        let message = message(Word::Become, &text);
+        let message = message(MessageTag::Become, &text);
         let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut extra = SendAncillaryBuffer::new(&mut space);
         let files = [input.as_ref().map(AsFd::as_fd)];

@@ -23,7 +23,7 @@ pub(crate) const ENDS: [c_int; 2] = [libc::SIGINT, libc::SIGTERM];
 
 /// Requests to end the run: their number, and the signal of the last one.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Asked {
+pub(crate) struct EndRequests {
     pub times: u32,
     pub signal: c_int,
 }
@@ -60,20 +60,20 @@ extern "C" fn note(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
 static ONE: u64 = 1;
 
 /// Guard value: signals are recorded until it is dropped.
-pub(crate) struct Watch {
+pub(crate) struct SignalGuard {
     before: Vec<(c_int, libc::sigaction)>,
     wake: &'static OwnedFd,
 }
 
-impl Watch {
+impl SignalGuard {
     /// Starts recording signals.
-    pub(crate) fn start() -> Result<Watch, PagingError> {
+    pub(crate) fn start() -> Result<SignalGuard, PagingError> {
         let wake = wake_up().map_err(PagingError::failed("watch for signals"))?;
         CAME.store(0, Relaxed);
         TO_FORWARD.store(0, Relaxed);
         END_TIMES.store(0, Relaxed);
         let all = FOR_THE_PROGRAM.iter().copied().chain([libc::SIGCHLD]);
-        Ok(Watch { before: all.filter_map(|signal| take_over(signal, note)).collect(), wake })
+        Ok(SignalGuard { before: all.filter_map(|signal| take_over(signal, note)).collect(), wake })
     }
 
     /// Waits until a signal arrives, or `longest` has passed.
@@ -92,8 +92,8 @@ impl Watch {
     }
 
     /// Returns the requests to end the run so far.
-    pub(crate) fn asked_to_end(&self) -> Asked {
-        Asked { times: END_TIMES.load(Relaxed), signal: END_SIGNAL.load(Relaxed) }
+    pub(crate) fn asked_to_end(&self) -> EndRequests {
+        EndRequests { times: END_TIMES.load(Relaxed), signal: END_SIGNAL.load(Relaxed) }
     }
 
     /// Returns the signal that asked to stop, if one arrived.
@@ -103,7 +103,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for SignalGuard {
     fn drop(&mut self) {
         for (signal, before) in &self.before {
             // SAFETY: restores the action that `take_over` found.

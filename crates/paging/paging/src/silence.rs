@@ -12,16 +12,16 @@ use unrack_pager::control::{ControlHead, FOR_GREETING, FOR_ROOM, ProcessSlot};
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
 /// Warnings about a memory node that does not answer.
-pub(crate) struct Silence<'a> {
+pub(crate) struct SilenceWarnings<'a> {
     node: RemoteNode<'a>,
     /// Time of the next warning; `None` while the node answers.
     next_line: Option<Instant>,
 }
 
-impl Silence<'_> {
+impl SilenceWarnings<'_> {
     /// Makes the check for a memory node.
-    pub(crate) fn new(node: RemoteNode) -> Silence {
-        Silence { node, next_line: None }
+    pub(crate) fn new(node: RemoteNode) -> SilenceWarnings {
+        SilenceWarnings { node, next_line: None }
     }
 
     /// Checks whether processes wait for the memory node, and prints a warning if one is due.
@@ -79,15 +79,15 @@ fn describe(slot: &ProcessSlot, waited: Duration) -> String {
 mod tests {
     use super::*;
     use crate::control_file::ControlFile;
-    use crate::folder::Folder;
+    use crate::folder::ScratchFolder;
     use unrack_pager::control::FOR_PAGES;
 
     #[test]
     fn silence_is_told_each_second_and_ends_the_run_at_last() {
-        let folder = Folder::fast().unwrap();
+        let folder = ScratchFolder::fast().unwrap();
         let control = ControlFile::create(&folder.path("control"), &[]).unwrap();
         let node = "10.0.0.2:7000".parse().unwrap();
-        let mut silence = Silence::new(RemoteNode { at: &node, page_timeout: Duration::from_secs(2) });
+        let mut silence = SilenceWarnings::new(RemoteNode { at: &node, page_timeout: Duration::from_secs(2) });
         let begin = Instant::now();
         let mut after = |ms: u64, waited_ms: u64| {
             let slot = &control.slots[control.take_slot(std::process::id()).unwrap()];

@@ -2,7 +2,7 @@
 
 use crate::disturbance::{MachineCounters, MachineLoad};
 use crate::job::{CheckedProgram, OutputTarget};
-use crate::launch::{self, Launch, Observer};
+use crate::launch::{self, Launch, RunObserver};
 use crate::program_end::ProgramEnd;
 use crate::{PagingError, readings};
 use std::time::{Duration, Instant};
@@ -56,7 +56,7 @@ pub fn timed(
 /// Observer that inspects nothing. The run then only reaps orphans.
 struct Orphans;
 
-impl Observer for Orphans {
+impl RunObserver for Orphans {
     fn pace(&self) -> Duration {
         PACE
     }

@@ -4,7 +4,7 @@ use crate::cache::{Cache, Key};
 use crate::disturbance::{MachineCounters, MachineLoad};
 use crate::footprint::{Footprint, Weighing, mib};
 use crate::job::{CheckedProgram, OutputTarget};
-use crate::launch::{self, Launch, Observer};
+use crate::launch::{self, Launch, RunObserver};
 use crate::program_end::ProgramEnd;
 use crate::{PagingError, headroom, proc, say};
 use std::time::{Duration, Instant};
@@ -42,14 +42,14 @@ pub fn native(
     output: &OutputTarget,
     until: Option<Instant>,
 ) -> Result<NativeRun, PagingError> {
-    native_with(job, output, until, Scale::default())
+    native_with(job, output, until, MemorySampler::default())
 }
 
 fn native_with(
     job: &CheckedProgram,
     output: &OutputTarget,
     until: Option<Instant>,
-    mut scale: Scale,
+    mut scale: MemorySampler,
 ) -> Result<NativeRun, PagingError> {
     let ended = Launch {
         job,
@@ -108,7 +108,7 @@ pub fn footprint(job: &CheckedProgram, weighed_by: Option<&Build>) -> Result<Wei
 /// Runs the program natively without output, and prints a message if that takes long.
 fn watched(job: &CheckedProgram) -> Result<NativeRun, PagingError> {
     let says_so_after = Some(Instant::now() + LONG);
-    native_with(job, &OutputTarget::Discarded, None, Scale { says_so_after, ..Scale::default() })
+    native_with(job, &OutputTarget::Discarded, None, MemorySampler { says_so_after, ..MemorySampler::default() })
 }
 
 /// Checks that the program ended by itself in a native run, because the peak of a run that was cut off is not the program's footprint.
@@ -129,7 +129,7 @@ fn check_whole(run: &NativeRun, memory_ran_out: bool) -> Result<(), PagingError>
 
 /// Samples the memory of the program's processes.
 #[derive(Default)]
-struct Scale {
+struct MemorySampler {
     peak: Footprint,
     /// Memory that cannot be made remote, at the last exact reading.
     kept: u64,
@@ -145,7 +145,7 @@ const STILL_MEASURING: &str = "still measuring the footprint: the program has ru
     local and its output discarded. If it is a service, which does not end by itself, stop it (Ctrl-C) and give \
     its footprint with --footprint SIZE, or a size with --local SIZE";
 
-impl Observer for Scale {
+impl RunObserver for MemorySampler {
     fn pace(&self) -> Duration {
         PACE
     }

@@ -57,7 +57,7 @@ pub unsafe extern "C" fn execvpe(name: *const c_char, arguments: Texts, environm
     next(name, arguments, environment)
 }
 
-type Spawn = extern "C" fn(
+type SpawnCall = extern "C" fn(
     *mut libc::pid_t,
     *const c_char,
     *const libc::posix_spawn_file_actions_t,
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn posix_spawn(
     // SAFETY: the caller guarantees a valid text.
     unsafe { named(path) }.into_iter().for_each(programs::starts);
     // SAFETY: this is its type in <spawn.h>.
-    let next: Spawn = unsafe { next::POSIX_SPAWN.get() };
+    let next: SpawnCall = unsafe { next::POSIX_SPAWN.get() };
     next(pid, path, actions, attributes, arguments, environment)
 }
 
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn posix_spawnp(
     // SAFETY: the caller guarantees a valid text.
     unsafe { named(name) }.into_iter().for_each(|name| programs::find(name, programs::starts));
     // SAFETY: this is its type in <spawn.h>.
-    let next: Spawn = unsafe { next::POSIX_SPAWNP.get() };
+    let next: SpawnCall = unsafe { next::POSIX_SPAWNP.get() };
     next(pid, name, actions, attributes, arguments, environment)
 }
 

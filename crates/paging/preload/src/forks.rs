@@ -71,7 +71,7 @@ pub(crate) fn is_fork(number: c_long, first: c_long) -> bool {
     }
 }
 
-struct Start {
+struct ForkStart {
     function: extern "C" fn(*mut c_void) -> c_int,
     argument: *mut c_void,
 }
@@ -106,11 +106,11 @@ pub unsafe extern "C" fn clone(
     }
     extern "C" fn begin_child(start: *mut c_void) -> c_int {
         // SAFETY: this is the child's copy of the parent's frame below.
-        let Start { function, argument } = unsafe { std::ptr::read(start as *const Start) };
+        let ForkStart { function, argument } = unsafe { std::ptr::read(start as *const ForkStart) };
         in_child();
         function(argument)
     }
-    let start = Start { function, argument };
+    let start = ForkStart { function, argument };
     before_fork();
     let child =
         next(begin_child, stack, flags, (&raw const start) as *mut c_void, parent_tid, tls, child_tid);

@@ -44,7 +44,7 @@ std::arch::global_asm!(include_str!("../../pager/bytes.s"));
 
 /// Allocator of this library: the pager's own heap.
 #[global_allocator]
-static HEAP: heap::Heap = heap::Heap;
+static HEAP: heap::PagerHeap = heap::PagerHeap;
 
 #[used]
 #[unsafe(link_section = ".init_array")]

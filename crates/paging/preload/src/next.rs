@@ -4,14 +4,14 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Function of the C library that this library wraps.
-pub(crate) struct Next {
+pub(crate) struct WrappedFunction {
     name: &'static CStr,
     address: AtomicUsize,
 }
 
-impl Next {
-    const fn new(name: &'static CStr) -> Next {
-        Next { name, address: AtomicUsize::new(0) }
+impl WrappedFunction {
+    const fn new(name: &'static CStr) -> WrappedFunction {
+        WrappedFunction { name, address: AtomicUsize::new(0) }
     }
 
     /// Returns the C library's function, which is looked up at most once. [`look_all_up`] looks up all functions at the start, while there
@@ -32,23 +32,23 @@ impl Next {
     }
 }
 
-pub(crate) static FORK: Next = Next::new(c"_Fork");
-pub(crate) static SYSCALL: Next = Next::new(c"syscall");
-pub(crate) static CLONE: Next = Next::new(c"clone");
-pub(crate) static MLOCKALL: Next = Next::new(c"mlockall");
-pub(crate) static PTHREAD_CREATE: Next = Next::new(c"pthread_create");
-pub(crate) static THRD_CREATE: Next = Next::new(c"thrd_create");
-pub(crate) static MREMAP: Next = Next::new(c"mremap");
-pub(crate) static EXECVE: Next = Next::new(c"execve");
-pub(crate) static EXECV: Next = Next::new(c"execv");
-pub(crate) static EXECVP: Next = Next::new(c"execvp");
-pub(crate) static EXECVPE: Next = Next::new(c"execvpe");
-pub(crate) static POSIX_SPAWN: Next = Next::new(c"posix_spawn");
-pub(crate) static POSIX_SPAWNP: Next = Next::new(c"posix_spawnp");
-pub(crate) static PRCTL: Next = Next::new(c"prctl");
-pub(crate) static SETRLIMIT: Next = Next::new(c"setrlimit");
-pub(crate) static GETRLIMIT: Next = Next::new(c"getrlimit");
-pub(crate) static PRLIMIT: Next = Next::new(c"prlimit");
+pub(crate) static FORK: WrappedFunction = WrappedFunction::new(c"_Fork");
+pub(crate) static SYSCALL: WrappedFunction = WrappedFunction::new(c"syscall");
+pub(crate) static CLONE: WrappedFunction = WrappedFunction::new(c"clone");
+pub(crate) static MLOCKALL: WrappedFunction = WrappedFunction::new(c"mlockall");
+pub(crate) static PTHREAD_CREATE: WrappedFunction = WrappedFunction::new(c"pthread_create");
+pub(crate) static THRD_CREATE: WrappedFunction = WrappedFunction::new(c"thrd_create");
+pub(crate) static MREMAP: WrappedFunction = WrappedFunction::new(c"mremap");
+pub(crate) static EXECVE: WrappedFunction = WrappedFunction::new(c"execve");
+pub(crate) static EXECV: WrappedFunction = WrappedFunction::new(c"execv");
+pub(crate) static EXECVP: WrappedFunction = WrappedFunction::new(c"execvp");
+pub(crate) static EXECVPE: WrappedFunction = WrappedFunction::new(c"execvpe");
+pub(crate) static POSIX_SPAWN: WrappedFunction = WrappedFunction::new(c"posix_spawn");
+pub(crate) static POSIX_SPAWNP: WrappedFunction = WrappedFunction::new(c"posix_spawnp");
+pub(crate) static PRCTL: WrappedFunction = WrappedFunction::new(c"prctl");
+pub(crate) static SETRLIMIT: WrappedFunction = WrappedFunction::new(c"setrlimit");
+pub(crate) static GETRLIMIT: WrappedFunction = WrappedFunction::new(c"getrlimit");
+pub(crate) static PRLIMIT: WrappedFunction = WrappedFunction::new(c"prlimit");
 
 /// Looks up all functions, while there is one thread, no lock is held and no fork is in progress.
 pub(crate) fn look_all_up() {

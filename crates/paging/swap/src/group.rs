@@ -15,12 +15,12 @@ const ENTER: &str = "echo $$ > \"$0/cgroup.procs\" && exec \"$@\"";
 #[derive(Debug)]
 pub(crate) struct MemoryGroup {
     path: PathBuf,
-    files: &'static Files,
+    files: &'static InterfaceFiles,
 }
 
 /// Names of files and values in one version of the interface.
 #[derive(Debug)]
-struct Files {
+struct InterfaceFiles {
     usage: &'static str,
     limit: &'static str,
     /// Value that means "no limit".
@@ -31,7 +31,7 @@ struct Files {
     settings: &'static [(&'static str, &'static str)],
 }
 
-const VERSION_1: Files = Files {
+const VERSION_1: InterfaceFiles = InterfaceFiles {
     usage: "memory.usage_in_bytes",
     limit: "memory.limit_in_bytes",
     unlimited: "-1",
@@ -41,7 +41,7 @@ const VERSION_1: Files = Files {
     // limit is raised.
     settings: &[("memory.swappiness", "200"), ("memory.oom_control", "1")],
 };
-const VERSION_2: Files = Files {
+const VERSION_2: InterfaceFiles = InterfaceFiles {
     usage: "memory.current",
     limit: "memory.max",
     unlimited: "max",
@@ -143,7 +143,7 @@ impl MemoryGroup {
 }
 
 /// Returns the folder in which groups are made, and the names of the interface there.
-fn hierarchy() -> Option<(PathBuf, &'static Files)> {
+fn hierarchy() -> Option<(PathBuf, &'static InterfaceFiles)> {
     let root = Path::new("/sys/fs/cgroup");
     if root.join("memory").join(VERSION_1.usage).exists() {
         return Some((root.join("memory"), &VERSION_1));

@@ -123,11 +123,11 @@ impl Drop for Undo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unrack_testing::Folder;
+    use unrack_testing::TestFolder;
 
     #[test]
     fn the_last_step_is_undone_first_and_one_that_fails_stops_no_other() {
-        let folder = Folder::new("undo");
+        let folder = TestFolder::new("undo");
         let file = folder.join("steps");
         let mut undo = Undo::stand_by().unwrap();
         for step in ["echo first >> F", "false", "no-such-command", "echo 'a  b' >> F"] {
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_shell_whose_owner_is_gone_undoes_all() {
-        let folder = Folder::new("undo-alone");
+        let folder = TestFolder::new("undo-alone");
         let file = folder.join("steps");
         let mut undo = Undo::stand_by().unwrap();
         undo.add(&format!("echo done > {}", file.display())).unwrap();
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn what_a_killed_shell_left_is_undone_by_the_next() {
-        let folder = Folder::new("undo-killed");
+        let folder = TestFolder::new("undo-killed");
         let file = folder.join("steps");
         let mut killed = Undo::stand_by().unwrap();
         killed.record_in(&folder).unwrap();

@@ -1,13 +1,13 @@
 //! Client of a store, and views of its values.
 
 use crate::wire::{
-    self, DELETE, Found, GET, HEADER, Header, LET_GO, MOST_KEY, MOST_PLACES, PUT, PUT_IF, READ, VERSION,
+    self, DELETE, ValuePosition, GET, HEADER, Header, LET_GO, MOST_KEY, MOST_PLACES, PUT, PUT_IF, READ, VERSION,
 };
 use std::path::Path;
 use std::sync::{Condvar, Mutex, PoisonError};
 use unrack_rpc::client::{Options, Request, Response};
 use unrack_rpc::view::{View, ViewMut};
-use unrack_rpc::{Method, Status};
+use unrack_rpc::{Method, EntryStatus};
 
 /// Size in bytes from which a value is released as soon as the client no longer reads it.
 const LARGE: u64 = 64 << 10;
@@ -46,19 +46,19 @@ struct Places {
 /// A value in the server's memory, or a copy if no memory is shared. It does not change, and it remains valid until
 /// this `Value` is dropped.
 pub struct Value<'c> {
-    contents: Contents<'c>,
+    contents: ValueContents<'c>,
     version: u64,
 }
 
-enum Contents<'c> {
+enum ValueContents<'c> {
     /// View of the server's memory, and the place that holds the value there.
-    Lent(View<'c>, #[expect(dead_code, reason = "it holds the value")] Place<'c>),
+    Lent(View<'c>, #[expect(dead_code, reason = "it holds the value")] SlotGuard<'c>),
     /// Answer that contains the value after its version.
     Copied(Response<'c>),
 }
 
 /// A place that is in use until this is dropped.
-struct Place<'c> {
+struct SlotGuard<'c> {
     client: &'c Client,
     number: u16,
     /// True if the place holds a large value, which must be released before the next get.
@@ -86,13 +86,13 @@ impl Client {
         }
         let mut place = self.place();
         let header = Header { place: place.number, ..Header::default() };
-        let answer = self.call(GET, header, key, 0, Found::BYTES, |_| {})?;
-        let Some(found) = Found::read(answer.body()) else { return Ok(None) };
+        let answer = self.call(GET, header, key, 0, ValuePosition::BYTES, |_| {})?;
+        let Some(found) = ValuePosition::read(answer.body()) else { return Ok(None) };
         drop(answer);
         place.large = found.length >= LARGE;
         let view = self.rpc.lent(found.offset, found.length as usize);
         let view = view.ok_or_else(|| Error::NotLent(self.rpc.peer().to_string()))?;
-        Ok(Some(Value { contents: Contents::Lent(view, place), version: found.version }))
+        Ok(Some(Value { contents: ValueContents::Lent(view, place), version: found.version }))
     }
 
     /// Returns a copy of the value of a key.
@@ -104,7 +104,7 @@ impl Client {
                 Err(error) => return Err(error),
                 Ok(answer) => {
                     let version = answer.body().get(0).ok();
-                    return Ok(version.map(|version| Value { contents: Contents::Copied(answer), version }));
+                    return Ok(version.map(|version| Value { contents: ValueContents::Copied(answer), version }));
                 }
             }
         }
@@ -179,7 +179,7 @@ impl Client {
     ) -> Result<Response<'_>, Error> {
         let request = self.request(header, key, value_bytes, room, write)?;
         request.call(method).map_err(|error| match error {
-            unrack_rpc::Error::Refused { peer, status } if status == Status(Status::SERVICE + wire::FULL) => {
+            unrack_rpc::Error::Refused { peer, status } if status == EntryStatus(EntryStatus::SERVICE + wire::FULL) => {
                 Error::Full(peer)
             }
             error => error.into(),
@@ -206,15 +206,15 @@ impl Client {
     }
 
     /// Takes a free place; waits if there is none.
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> SlotGuard<'_> {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(number) = places.free.pop() {
-                return Place { client: self, number, large: false };
+                return SlotGuard { client: self, number, large: false };
             }
             if places.next < MOST_PLACES {
                 places.next += 1;
-                return Place { client: self, number: places.next - 1, large: false };
+                return SlotGuard { client: self, number: places.next - 1, large: false };
             }
             places = self.freed.wait(places).unwrap_or_else(PoisonError::into_inner);
         }
@@ -225,8 +225,8 @@ impl Value<'_> {
     /// Returns a view of the value.
     pub fn body(&self) -> View<'_> {
         match &self.contents {
-            Contents::Lent(view, _) => *view,
-            Contents::Copied(answer) => {
+            ValueContents::Lent(view, _) => *view,
+            ValueContents::Copied(answer) => {
                 let body = answer.body();
                 body.part(VERSION, body.len() - VERSION).expect("a version is before it")
             }
@@ -239,7 +239,7 @@ impl Value<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for SlotGuard<'_> {
     fn drop(&mut self) {
         if self.large {
             let header = Header { place: self.number, ..Header::default() };

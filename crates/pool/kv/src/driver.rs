@@ -24,7 +24,7 @@ pub struct DriverSettings {
 
 /// Number and percentiles of the operations of one kind.
 #[derive(Debug, Clone, Serialize)]
-pub struct Times {
+pub struct OperationTimes {
     pub operation: RecordOperation,
     pub count: u64,
     pub p50_ns: u64,
@@ -39,7 +39,7 @@ pub struct Times {
 pub struct DriverResult {
     pub workload: CoreWorkload,
     pub operations_per_s: f64,
-    pub times: Vec<Times>,
+    pub times: Vec<OperationTimes>,
 }
 
 /// Writes all records to the store.
@@ -61,10 +61,10 @@ pub fn run(
     run: &DriverSettings,
     connect: impl Fn() -> Result<Client, Error> + Sync,
 ) -> Result<DriverResult, Error> {
-    let one = |thread: u16| -> Result<(Timed, f64), Error> {
+    let one = |thread: u16| -> Result<(OperationHistograms, f64), Error> {
         let client = connect()?;
         let mut operations = Operations::new(run.workload, run.records, run.seed.wrapping_add(thread.into()));
-        let mut timed = Timed::new();
+        let mut timed = OperationHistograms::new();
         let begun = Instant::now();
         let mut now = begun;
         while now - begun < run.time {
@@ -82,7 +82,7 @@ pub fn run(
         let threads: Vec<_> = (0..run.clients).map(|thread| scope.spawn(move || one(thread))).collect();
         threads.into_iter().map(|thread| thread.join().expect("it does not panic")).collect()
     });
-    let mut timed = Timed::new();
+    let mut timed = OperationHistograms::new();
     let mut operations_per_s = 0.0;
     for one in all {
         let (times, rate) = one?;
@@ -140,14 +140,14 @@ fn sum(value: View<'_>) -> u64 {
 }
 
 /// Histograms of each kind of operation, from 1 ns to a minute, with a precision of three digits.
-struct Timed([Histogram<u64>; 3]);
+struct OperationHistograms([Histogram<u64>; 3]);
 
 const KINDS: [RecordOperation; 3] =
     [RecordOperation::Read, RecordOperation::Update, RecordOperation::ReadModifyWrite];
 
-impl Timed {
-    fn new() -> Timed {
-        Timed(KINDS.map(|_| Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are ours")))
+impl OperationHistograms {
+    fn new() -> OperationHistograms {
+        OperationHistograms(KINDS.map(|_| Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are ours")))
     }
 
     /// Returns the histogram of one kind of operation.
@@ -155,7 +155,7 @@ impl Timed {
         &mut self.0[operation as usize]
     }
 
-    fn add(&mut self, other: &Timed) {
+    fn add(&mut self, other: &OperationHistograms) {
         for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
             mine.add(theirs).expect("the bounds are the same");
         }
@@ -165,8 +165,8 @@ impl Timed {
         self.0.iter().map(Histogram::len).sum()
     }
 
-    fn times(&self) -> Vec<Times> {
-        let of = |(operation, ns): (RecordOperation, &Histogram<u64>)| Times {
+    fn times(&self) -> Vec<OperationTimes> {
+        let of = |(operation, ns): (RecordOperation, &Histogram<u64>)| OperationTimes {
             operation,
             count: ns.len(),
             p50_ns: ns.value_at_quantile(0.5),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use unrack_kv::driver::{self, DriverResult, DriverSettings};
 use unrack_kv::{Client, StoreService};
 use unrack_pool::{Manager, Options, socket};
-use unrack_rpc::{Waiting, client, server};
+use unrack_rpc::{WaitPolicy, client, server};
 use unrack_units::{Bytes, Share, Time};
 use unrack_workload::ycsb::CoreWorkload;
 
@@ -32,16 +32,16 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     /// Serves a store over a pool, until another pool is served there
-    Serve(Serve),
+    Serve(ServeOptions),
     /// Runs YCSB's workloads and prints how long operations take
     Ycsb(Ycsb),
     /// Role as the server of `unrack-kv ycsb`
     #[command(name = "__serve", hide = true)]
-    Own(Own),
+    Own(OwnStore),
 }
 
 #[derive(clap::Args)]
-struct Serve {
+struct ServeOptions {
     /// Socket of the pool [default: unrack/pool.sock in $XDG_RUNTIME_DIR]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -57,7 +57,7 @@ struct Serve {
     name: String,
     /// Behaviour between calls: spin, adaptive or sleep
     #[arg(long, value_name = "HOW", default_value = "adaptive")]
-    waiting: Waiting,
+    waiting: WaitPolicy,
 }
 
 #[derive(clap::Args)]
@@ -81,7 +81,7 @@ struct Ycsb {
     seed: u64,
     /// Behaviour until an answer comes: spin, adaptive or sleep; an own store does the same
     #[arg(long, value_name = "HOW", default_value = "spin")]
-    waiting: Waiting,
+    waiting: WaitPolicy,
     /// Pool of a running store, or tcp://host:port; without it, a store and a pool are started for the run
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -97,10 +97,10 @@ struct Ycsb {
 }
 
 #[derive(clap::Args)]
-struct Own {
+struct OwnStore {
     folder: PathBuf,
     capacity: Bytes,
-    waiting: Waiting,
+    waiting: WaitPolicy,
 }
 
 /// Returns the parser of the workloads' letters, with a help text for each letter.
@@ -111,7 +111,7 @@ fn workloads() -> impl TypedValueParser<Value = CoreWorkload> {
         .map(move |name| named(name).expect("a possible value"))
 }
 
-type Failure = Box<dyn std::error::Error>;
+type KvFailure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
     let done = match Cli::parse().verb {
@@ -136,8 +136,8 @@ fn without_keys(place: &str) -> String {
     }
 }
 
-impl Serve {
-    fn run(self) -> Result<(), Failure> {
+impl ServeOptions {
+    fn run(self) -> Result<(), KvFailure> {
         let socket = self.socket.unwrap_or_else(socket::default_socket);
         let listen = self.listen.map(|place| if self.insecure { without_keys(&place) } else { place });
         let options = server::Options { waiting: self.waiting, listen, ..server::Options::default() };
@@ -147,7 +147,7 @@ impl Serve {
 }
 
 impl Ycsb {
-    fn run(self) -> Result<(), Failure> {
+    fn run(self) -> Result<(), KvFailure> {
         if self.time == Time::ZERO {
             return Err("--time 0s leaves nothing to measure: give the workloads some time".into());
         }
@@ -194,7 +194,7 @@ impl Ycsb {
 
     /// Returns the size of the pool: enough for all values in their buffers, which are rounded up, and for values that
     /// are being read and sent.
-    fn capacity(&self) -> Result<Bytes, Failure> {
+    fn capacity(&self) -> Result<Bytes, KvFailure> {
         let each =
             self.value.get().checked_add(64).and_then(|bytes| bytes.checked_mul(3)).map(|bytes| bytes / 2);
         let values = each.and_then(|each| each.checked_mul(self.records));
@@ -240,9 +240,9 @@ fn socket_in(folder: &Path) -> PathBuf {
     folder.join("pool")
 }
 
-impl Own {
+impl OwnStore {
     /// Serves until standard input is closed, either by the parent or because the parent has ended.
-    fn run(self) -> Result<(), Failure> {
+    fn run(self) -> Result<(), KvFailure> {
         keep_to_core(1);
         std::fs::create_dir(&self.folder)?;
         let served = self.serve();
@@ -255,7 +255,7 @@ impl Own {
         ended
     }
 
-    fn serve(&self) -> Result<(StoreService, Manager), Failure> {
+    fn serve(&self) -> Result<(StoreService, Manager), KvFailure> {
         let mut options = Options::new(socket_in(&self.folder), self.capacity);
         // The store needs nearly the whole pool, so it may use all of it.
         options.per_client = Some(Share::Size(self.capacity));
@@ -272,7 +272,7 @@ struct Store {
 }
 
 impl Store {
-    fn start(capacity: Bytes, waiting: Waiting) -> Result<Store, Failure> {
+    fn start(capacity: Bytes, waiting: WaitPolicy) -> Result<Store, KvFailure> {
         let folder = std::env::temp_dir().join(format!("unrack-kv-{}", std::process::id()));
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("__serve").arg(&folder).args([capacity.to_string(), waiting.to_string()]);

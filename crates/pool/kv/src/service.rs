@@ -1,21 +1,21 @@
 //! The store's methods, served over a pool.
 
 use crate::store::{OutOfMemory, Store, StoreCounts};
-use crate::wire::{Found, HEADER, Header, MOST_KEY, VERSION};
+use crate::wire::{ValuePosition, HEADER, Header, MOST_KEY, VERSION};
 use crate::{client::Error, wire};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use unrack_rpc::server::{Answered, Call, Options, Refusal, Serving};
+use unrack_rpc::server::{Answered, Call, Options, CallRefusal, RunningService};
 use unrack_rpc::{Server, server};
 
 /// A running store. Dropping it ends the service and frees the values.
 pub struct StoreService {
-    serving: Serving,
-    store: Shared,
+    serving: RunningService,
+    store: ServiceState,
 }
 
 #[derive(Clone)]
-struct Shared(Arc<Mutex<Store>>);
+struct ServiceState(Arc<Mutex<Store>>);
 
 impl StoreService {
     /// Serves an empty store under a name, over the pool at a socket.
@@ -25,7 +25,7 @@ impl StoreService {
     pub fn start(pool: impl AsRef<Path>, name: &str, options: Options) -> Result<StoreService, Error> {
         let pool = unrack_pool::Client::connect(pool).map_err(unrack_rpc::Error::from)?;
         let arena = pool.arena();
-        let store = Shared(Arc::new(Mutex::new(Store::new(arena.cache(), pool.memory().clone()))));
+        let store = ServiceState(Arc::new(Mutex::new(Store::new(arena.cache(), pool.memory().clone()))));
         // Without workers, the thread that finds a call also runs it. Therefore the gets of a client run in order,
         // which the client's places require.
         let server = Server::new(name, server::Options { workers: 0, ..options });
@@ -54,7 +54,7 @@ impl StoreService {
     }
 }
 
-impl Shared {
+impl ServiceState {
     fn lock(&self) -> MutexGuard<'_, Store> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -65,21 +65,21 @@ impl Shared {
             .method("kv.get", move |call| get.get(call))
             .method("kv.read", move |call| read.read(call))
             .method("kv.put", move |call| {
-                let asked = Asked::from_call(call)?;
+                let asked = RequestHeader::from_call(call)?;
                 let put = put.lock().put(asked.key(), asked.value(call)?);
                 answer_version(call, Some(put?))
             })
             .method("kv.put_if", move |call| {
-                let asked = Asked::from_call(call)?;
+                let asked = RequestHeader::from_call(call)?;
                 let put = put_if.lock().put_if(asked.key(), asked.header.version, asked.value(call)?);
                 answer_version(call, put?)
             })
             .method("kv.delete", move |call| {
-                let deleted = delete.lock().delete(Asked::from_call(call)?.key());
+                let deleted = delete.lock().delete(RequestHeader::from_call(call)?.key());
                 answer_version(call, deleted)
             })
             .method("kv.let_go", move |call| {
-                let_go.lock().let_go(call.client(), Asked::from_call(call)?.header.place);
+                let_go.lock().let_go(call.client(), RequestHeader::from_call(call)?.header.place);
                 Ok(())
             })
             .when_gone(move |client| gone.lock().forget(client))
@@ -87,7 +87,7 @@ impl Shared {
 
     /// Answers with a copy of the value and its version.
     fn read(&self, call: &mut Call<'_>) -> Answered {
-        let asked = Asked::from_call(call)?;
+        let asked = RequestHeader::from_call(call)?;
         let mut store = self.lock();
         let Some((value, version)) = store.read(asked.key()) else {
             call.answer(0)?;
@@ -101,14 +101,14 @@ impl Shared {
 
     /// Answers with the value's position, and holds the value in the client's place.
     fn get(&self, call: &mut Call<'_>) -> Answered {
-        let asked = Asked::from_call(call)?;
-        if call.room() < Found::BYTES {
+        let asked = RequestHeader::from_call(call)?;
+        if call.room() < ValuePosition::BYTES {
             // The get must not change the place, because the client would not learn which value the place holds.
-            return call.answer(Found::BYTES).map(drop).map_err(Refusal::from);
+            return call.answer(ValuePosition::BYTES).map(drop).map_err(CallRefusal::from);
         }
         let found = self.lock().get(call.client(), asked.header.place, asked.key());
         match found {
-            Some(found) => found.write(call.answer(Found::BYTES)?),
+            Some(found) => found.write(call.answer(ValuePosition::BYTES)?),
             None => {
                 call.answer(0)?;
             }
@@ -118,16 +118,16 @@ impl Shared {
 }
 
 /// Header of a request, and a copy of the request's key, which the client cannot change.
-struct Asked {
+struct RequestHeader {
     header: Header,
     key: [u8; MOST_KEY],
 }
 
-impl Asked {
-    fn from_call(call: &Call<'_>) -> Result<Asked, Refusal> {
-        let malformed = || Refusal::from_number(wire::MALFORMED);
+impl RequestHeader {
+    fn from_call(call: &Call<'_>) -> Result<RequestHeader, CallRefusal> {
+        let malformed = || CallRefusal::from_number(wire::MALFORMED);
         let header = Header::read(call.request()).ok_or_else(malformed)?;
-        let mut asked = Asked { header, key: [0; MOST_KEY] };
+        let mut asked = RequestHeader { header, key: [0; MOST_KEY] };
         let length = usize::from(header.key);
         call.request().part(HEADER, length).map_err(|_| malformed())?.copy_to(&mut asked.key[..length]);
         Ok(asked)
@@ -137,8 +137,8 @@ impl Asked {
         &self.key[..usize::from(self.header.key)]
     }
 
-    fn value<'c>(&self, call: &'c Call<'_>) -> Result<unrack_rpc::view::View<'c>, Refusal> {
-        self.header.value_of(call.request()).ok_or_else(|| Refusal::from_number(wire::MALFORMED))
+    fn value<'c>(&self, call: &'c Call<'_>) -> Result<unrack_rpc::view::View<'c>, CallRefusal> {
+        self.header.value_of(call.request()).ok_or_else(|| CallRefusal::from_number(wire::MALFORMED))
     }
 }
 
@@ -153,8 +153,8 @@ fn answer_version(call: &mut Call<'_>, version: Option<u64>) -> Answered {
     Ok(())
 }
 
-impl From<OutOfMemory> for Refusal {
-    fn from(_: OutOfMemory) -> Refusal {
-        Refusal::from_number(wire::FULL)
+impl From<OutOfMemory> for CallRefusal {
+    fn from(_: OutOfMemory) -> CallRefusal {
+        CallRefusal::from_number(wire::FULL)
     }
 }

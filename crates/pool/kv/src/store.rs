@@ -1,6 +1,6 @@
 //! Keys, values, and the places by which clients hold values.
 
-use crate::wire::Found;
+use crate::wire::ValuePosition;
 use std::collections::HashMap;
 use unrack_pool::arena::{Buffer, Cache};
 use unrack_pool::cache_control::{AnyMemory, SharedMemory};
@@ -57,7 +57,7 @@ impl Store {
     }
 
     /// Finds the value of a key, and holds it in a client's place. The place's previous value is released.
-    pub fn get(&mut self, client: u64, place: u16, key: &[u8]) -> Option<Found> {
+    pub fn get(&mut self, client: u64, place: u16, key: &[u8]) -> Option<ValuePosition> {
         let found = self.keys.get(key).copied();
         if let Some(number) = found {
             self.value(number).holders += 1;
@@ -70,7 +70,7 @@ impl Store {
             self.let_go_of(before);
         }
         let value = self.value(found?);
-        Some(Found { offset: value.buffer.offset(), length: value.length, version: value.version })
+        Some(ValuePosition { offset: value.buffer.offset(), length: value.length, version: value.version })
     }
 
     /// Returns the value of a key, to be copied, and the value's version.

@@ -79,13 +79,13 @@ impl Header {
 
 /// Position of a value in the server's memory, as an offset and a length in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct ValuePosition {
     pub offset: u64,
     pub length: u64,
     pub version: u64,
 }
 
-impl Found {
+impl ValuePosition {
     /// Number of bytes of an answer with a [`Found`].
     pub const BYTES: usize = 24;
 
@@ -95,8 +95,8 @@ impl Found {
     }
 
     /// Reads the fields of an answer; `None` if the answer is too short.
-    pub fn read(answer: View<'_>) -> Option<Found> {
+    pub fn read(answer: View<'_>) -> Option<ValuePosition> {
         let [offset, length, version] = answer.get(0).ok()?;
-        Some(Found { offset, length, version })
+        Some(ValuePosition { offset, length, version })
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use unrack_kv::Client;
 use unrack_pool::{Manager, manager};
 use unrack_rpc::client;
-use unrack_testing::{ClosedPort, Folder};
+use unrack_testing::{ClosedPort, TestFolder};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -31,7 +31,7 @@ const QUICK: [&str; 7] = ["ycsb", "--records", "50", "--time", "20ms", "--waitin
 
 #[test]
 fn ycsb_prints_a_table_of_each_workload_and_leaves_nothing() {
-    let folder = Folder::new("table");
+    let folder = TestFolder::new("table");
     let output = kv(&folder, &QUICK);
     let said = text(&output.stdout);
     assert!(output.status.success(), "{said}{}", text(&output.stderr));
@@ -49,7 +49,7 @@ fn ycsb_prints_a_table_of_each_workload_and_leaves_nothing() {
 
 #[test]
 fn json_says_what_was_run_and_counts_what_was_done() {
-    let folder = Folder::new("json");
+    let folder = TestFolder::new("json");
     let output = kv(&folder, &[&QUICK[..], &["--json", "--workload", "c,a", "--value", "100B"]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -85,7 +85,7 @@ impl Drop for Running {
 
 #[test]
 fn a_store_serves_until_its_pool_is_gone() {
-    let folder = Folder::new("serve");
+    let folder = TestFolder::new("serve");
     let pool = folder.join("pool");
     let socket = pool.to_str().unwrap();
     let start = || Manager::start(&manager::Options::new(&pool, "64MiB".parse().unwrap())).unwrap();
@@ -132,7 +132,7 @@ fn a_store_serves_until_its_pool_is_gone() {
 
 #[test]
 fn bad_input_is_one_clear_error() {
-    let folder = Folder::new("bad");
+    let folder = TestFolder::new("bad");
     let closed = ClosedPort::new();
     let far = format!("tcp://{}", closed.address());
     let cannot = format!("cannot connect to kv at {far}");
@@ -170,7 +170,7 @@ fn bad_input_is_one_clear_error() {
 
 #[test]
 fn beyond_loopback_there_are_keys_or_somebody_says_insecure() {
-    let (folder, closed) = (Folder::new("keys"), ClosedPort::new());
+    let (folder, closed) = (TestFolder::new("keys"), ClosedPort::new());
     let run = |arguments: &[&str]| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_unrack-kv"));
         command.args(arguments).env("UNRACK_KEYS", folder.join("none"));

@@ -13,18 +13,18 @@ use unrack_kv::{Client, Error, StoreService};
 use unrack_pool::cache_control::MemoryKind;
 use unrack_pool::{Manager, manager};
 use unrack_rpc::{client, server};
-use unrack_testing::{Folder, Needed, skip};
+use unrack_testing::{TestFolder, TestRequirement, skip};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Pool {
     _manager: Manager,
-    folder: Folder,
+    folder: TestFolder,
 }
 
 impl Pool {
     fn new(mode: MemoryKind) -> Pool {
-        let folder = Folder::new("kv");
+        let folder = TestFolder::new("kv");
         let mut options = manager::Options::new(folder.join("pool"), "64MiB".parse().expect("a size"));
         options.mode = mode;
         // The clients of a test are threads of one process, so one share has to suffice.
@@ -49,7 +49,7 @@ impl Pool {
 fn modes() -> Vec<MemoryKind> {
     let flushes = unrack_pool::cache_control::Incoherent::detect();
     if let Err(why) = &flushes {
-        skip(Needed::Flush, why);
+        skip(TestRequirement::Flush, why);
     }
     let incoherent = flushes.is_ok().then_some(MemoryKind::Incoherent);
     [MemoryKind::Coherent, MemoryKind::Model].into_iter().chain(incoherent).collect()

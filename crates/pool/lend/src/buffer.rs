@@ -14,11 +14,11 @@ use crate::Error;
 /// the last peer has returned it.
 #[derive(Clone)]
 pub struct LentBuffer {
-    pub(crate) owned: Arc<Owned>,
+    pub(crate) owned: Arc<OwnedBuffer>,
 }
 
 /// A buffer that is freed when it is dropped.
-pub(crate) struct Owned {
+pub(crate) struct OwnedBuffer {
     arena: Arena,
     /// `None` only while the buffer is being dropped.
     buffer: Option<Buffer>,
@@ -46,7 +46,7 @@ impl LentBuffer {
         }
         let buffer = Some(buffer);
         let (arena, pool) = (arena.clone(), pool.clone());
-        Ok(LentBuffer { owned: Arc::new(Owned { arena, buffer, bytes, access, pool }) })
+        Ok(LentBuffer { owned: Arc::new(OwnedBuffer { arena, buffer, bytes, access, pool }) })
     }
 
     /// Returns the address of the first byte, which is aligned to a cache line. The bytes may be written until the
@@ -77,13 +77,13 @@ impl LentBuffer {
     }
 }
 
-impl Owned {
+impl OwnedBuffer {
     fn buffer(&self) -> &Buffer {
         self.buffer.as_ref().expect("only a dropped one has none")
     }
 }
 
-impl Drop for Owned {
+impl Drop for OwnedBuffer {
     fn drop(&mut self) {
         let buffer = self.buffer.take().expect("it is dropped once");
         if self.access == Access::Write {

@@ -1,7 +1,7 @@
 //! Connection of a process to a pool, and the names under which it listens.
 
 use crate::arenas::Arenas;
-use crate::returns::Watch;
+use crate::returns::ReturnWatch;
 use crate::{Error, LentBuffer, PeerLink};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -30,16 +30,16 @@ const ITSELF: u32 = 2;
 /// may use it.
 #[derive(Clone)]
 pub struct Endpoint {
-    inner: Arc<Inner>,
+    inner: Arc<EndpointState>,
 }
 
-struct Inner {
+struct EndpointState {
     pool: Client,
     arenas: Arenas,
-    watch: Arc<Watch>,
+    watch: Arc<ReturnWatch>,
 }
 
-impl Drop for Inner {
+impl Drop for EndpointState {
     fn drop(&mut self) {
         if self.pool.maker().is_here() {
             self.watch.leave();
@@ -55,8 +55,8 @@ impl Endpoint {
     pub fn connect(pool: impl AsRef<Path>) -> Result<Endpoint, Error> {
         let pool = Client::connect(pool)?;
         let arenas = Arenas::new(&pool);
-        let watch = Watch::start(arenas.clone()).map_err(Error::Socket)?;
-        Ok(Endpoint { inner: Arc::new(Inner { arenas, pool, watch }) })
+        let watch = ReturnWatch::start(arenas.clone()).map_err(Error::Socket)?;
+        Ok(Endpoint { inner: Arc::new(EndpointState { arenas, pool, watch }) })
     }
 
     /// Listens for links under a name. A thread accepts the links, so that a peer never waits for the rest of this
@@ -123,7 +123,7 @@ impl Endpoint {
         stream: OwnedFd,
         returns: OwnedFd,
     ) -> Result<PeerLink, Error> {
-        let Inner { pool, arenas, watch } = &*self.inner;
+        let EndpointState { pool, arenas, watch } = &*self.inner;
         PeerLink::new(pool, arenas, watch, channel, stream, returns)
     }
 
@@ -210,14 +210,14 @@ impl Drop for Listener {
 
 /// Links that were accepted, but that the program has not taken yet.
 struct Queue {
-    links: Mutex<Links>,
+    links: Mutex<EndpointLinks>,
     changed: Condvar,
     /// Counter that is above zero as long as a link is waiting, or once the listener has ended.
     readable: OwnedFd,
 }
 
 #[derive(Default)]
-struct Links {
+struct EndpointLinks {
     over: bool,
     waiting: VecDeque<PeerLink>,
 }

@@ -1,8 +1,8 @@
 //! A link between two processes: a byte stream, lent buffers, and loans.
 
 use crate::arenas::Arenas;
-use crate::reference::{self, Numbers};
-use crate::returns::{Returns, Watch, lock};
+use crate::reference::{self, LoanNumbers};
+use crate::returns::{Returns, ReturnWatch, lock};
 use crate::{Error, LentBuffer, Loan};
 use rustix::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -17,37 +17,37 @@ use unrack_pool::{Channel, Client};
 /// peer returns them.
 #[derive(Clone)]
 pub struct PeerLink {
-    near: Arc<Near>,
+    near: Arc<LocalLink>,
     stream: Arc<UnixStream>,
 }
 
 /// This process's part of a link. It exists as long as a handle or a loan of the link does.
-pub(crate) struct Near {
+pub(crate) struct LocalLink {
     pool: Client,
     returns: Arc<Returns>,
     arenas: Arenas,
     /// Whether the peer can map the arena of readable buffers, and that of writable buffers.
     shared: Mutex<[bool; 2]>,
     /// Numbers of the loans that the peer gets.
-    lent: Mutex<Numbers>,
+    lent: Mutex<LoanNumbers>,
     /// Numbers of the loans that this process gets from the peer.
-    received: Mutex<Numbers>,
+    received: Mutex<LoanNumbers>,
 }
 
 impl PeerLink {
     pub(crate) fn new(
         pool: &Client,
         arenas: &Arenas,
-        watch: &Arc<Watch>,
+        watch: &Arc<ReturnWatch>,
         channel: Channel,
         stream: OwnedFd,
         returns: OwnedFd,
     ) -> Result<PeerLink, Error> {
         // SAFETY: only loans point into the peer's segments, and each loan has a pin.
         unsafe { channel.unmap_withdrawn() };
-        let numbers = || Mutex::new(Numbers::of(channel.id()));
+        let numbers = || Mutex::new(LoanNumbers::of(channel.id()));
         let (lent, received) = (numbers(), numbers());
-        let near = Near {
+        let near = LocalLink {
             pool: pool.clone(),
             returns: watch.add(Arc::new(channel), returns)?,
             arenas: arenas.clone(),
@@ -134,7 +134,7 @@ impl PeerLink {
     }
 }
 
-impl Near {
+impl LocalLink {
     /// Returns whether this process, and not a parent of it, made the link.
     pub(crate) fn is_here(&self) -> bool {
         self.pool.maker().is_here()
@@ -165,7 +165,7 @@ impl Near {
     }
 }
 
-impl Drop for Near {
+impl Drop for LocalLink {
     fn drop(&mut self) {
         if self.is_here() {
             self.returns.end_near();

@@ -1,6 +1,6 @@
 //! A buffer of the peer.
 
-use crate::link::Near;
+use crate::link::LocalLink;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use unrack_pool::Pin;
@@ -12,7 +12,7 @@ use unrack_pool::wire::Access;
 /// The peer may have the bytes mapped writable. A peer that keeps to the protocol does not write them, but do not rely
 /// on that: if bytes must not change between check and use, copy them and check the copy.
 pub struct Loan {
-    near: Arc<Near>,
+    near: Arc<LocalLink>,
     /// Keeps the bytes mapped; `None` only while the loan is being dropped.
     pin: Option<Pin>,
     offset: u64,
@@ -28,7 +28,7 @@ unsafe impl Sync for Loan {}
 
 impl Loan {
     pub(crate) fn new(
-        near: Arc<Near>,
+        near: Arc<LocalLink>,
         pin: Pin,
         offset: u64,
         at: NonNull<u8>,

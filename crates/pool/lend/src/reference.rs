@@ -21,18 +21,18 @@ const MOST_AHEAD: u64 = NUMBERS / 8;
 
 /// Numbers of the loans of a link in one direction.
 #[derive(Debug)]
-pub(crate) struct Numbers {
+pub(crate) struct LoanNumbers {
     next: u64,
     /// Numbers below `next` that were not received: the end of each range, by the first number of the range.
     left: BTreeMap<u64, u64>,
 }
 
-impl Numbers {
+impl LoanNumbers {
     /// Returns the numbers of a channel. The two sides of the channel start with the same numbers.
-    pub(crate) fn of(channel: ChannelId) -> Numbers {
+    pub(crate) fn of(channel: ChannelId) -> LoanNumbers {
         // The multiplication makes consecutive channels begin far from each other.
         let first = channel.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> PLACE_BITS;
-        Numbers { next: NUMBERS + first, left: BTreeMap::new() }
+        LoanNumbers { next: NUMBERS + first, left: BTreeMap::new() }
     }
 
     /// Returns the reference of a new loan of the buffer at this offset.
@@ -97,8 +97,8 @@ pub(crate) fn offset(reference: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn numbers() -> Numbers {
-        Numbers::of(ChannelId(7))
+    fn numbers() -> LoanNumbers {
+        LoanNumbers::of(ChannelId(7))
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
         let mut reader = numbers();
         assert!(!reader.receive(0x4000));
         let refused = (0..100).filter(|channel| {
-            let mut other = Numbers::of(ChannelId(1000 + channel));
+            let mut other = LoanNumbers::of(ChannelId(1000 + channel));
             !numbers().receive(other.lend(64))
         });
         assert!(refused.count() > 80);

@@ -6,7 +6,7 @@
 //! queued and sent when the socket is writable.
 
 use crate::arenas::Arenas;
-use crate::buffer::Owned;
+use crate::buffer::OwnedBuffer;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::fd::OwnedFd;
@@ -40,7 +40,7 @@ pub(crate) struct Returns {
     unsent: Mutex<Vec<u64>>,
     /// True once this process has no more loans and no more handles of the link.
     near_is_done: AtomicBool,
-    watch: Arc<Watch>,
+    watch: Arc<ReturnWatch>,
     key: u64,
 }
 
@@ -48,12 +48,12 @@ pub(crate) struct Returns {
 struct Lent {
     /// True once the peer holds no buffers and will not hold any.
     over: bool,
-    buffers: HashMap<u64, (Arc<Owned>, usize)>,
+    buffers: HashMap<u64, (Arc<OwnedBuffer>, usize)>,
 }
 
 impl Returns {
     /// Records that the peer holds a buffer, so that it is not freed. Does nothing if the peer is gone.
-    pub(crate) fn hold(&self, offset: u64, owned: &Arc<Owned>) {
+    pub(crate) fn hold(&self, offset: u64, owned: &Arc<OwnedBuffer>) {
         let mut lent = lock(&self.lent);
         if !lent.over {
             lent.buffers.entry(offset).or_insert_with(|| (owned.clone(), 0)).1 += 1;
@@ -149,7 +149,7 @@ impl Returns {
 }
 
 /// Links of an endpoint, and the events that the endpoint's thread waits for.
-pub(crate) struct Watch {
+pub(crate) struct ReturnWatch {
     epoll: OwnedFd,
     wake: OwnedFd,
     links: Mutex<HashMap<u64, Arc<Returns>>>,
@@ -163,10 +163,10 @@ pub(crate) struct Watch {
     keeps: AtomicBool,
 }
 
-impl Watch {
+impl ReturnWatch {
     /// Starts the thread of an endpoint.
-    pub(crate) fn start(arenas: Arenas) -> std::io::Result<Arc<Watch>> {
-        let watch = Watch {
+    pub(crate) fn start(arenas: Arenas) -> std::io::Result<Arc<ReturnWatch>> {
+        let watch = ReturnWatch {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             links: Mutex::default(),
@@ -187,7 +187,7 @@ impl Watch {
 
     /// Adds a link with its socket for returned loans.
     pub(crate) fn add(
-        self: &Arc<Watch>,
+        self: &Arc<ReturnWatch>,
         channel: Arc<Channel>,
         socket: OwnedFd,
     ) -> rustix::io::Result<Arc<Returns>> {

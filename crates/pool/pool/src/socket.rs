@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_others_may_enter_is_refused() {
-        let outer = unrack_testing::Folder::new("socket");
+        let outer = unrack_testing::TestFolder::new("socket");
         let folder = outer.join("inner");
         let socket = folder.join("pool.sock");
         assert!(make_folder(&socket).unwrap());
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn other_users_write_to_no_part_of_the_way() {
-        let folder = unrack_testing::Folder::new("socket-way");
+        let folder = unrack_testing::TestFolder::new("socket-way");
         let why = |mode| {
             set_mode(&folder, mode);
             why_not_on_the_way(&folder.symlink_metadata().unwrap())

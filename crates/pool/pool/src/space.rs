@@ -1,6 +1,6 @@
 //! The pool's address space in this process. It is reserved once, and segments are mapped into it as they are granted.
 
-use crate::cache_control::{AnyMemory, Coherent, Incoherent, MemoryKind, Model, Uncached};
+use crate::cache_control::{AnyMemory, Coherent, Incoherent, MemoryKind, IncoherentModel, Uncached};
 use crate::interleave::Interleave;
 use crate::wire::{Access, Extent};
 use crate::{PAGE, SECTION};
@@ -12,7 +12,7 @@ use std::ffi::c_void;
 use std::sync::{Mutex, PoisonError};
 
 /// The address space. All memory that this process was granted is at `pointer = base + offset`.
-pub struct Space {
+pub struct MappedSpace {
     base: *mut u8,
     /// Address at which the files are mapped. It equals `base`, except in the model of incoherent memory.
     shared: *mut u8,
@@ -21,11 +21,11 @@ pub struct Space {
     /// True if the whole space is mapped at once, as devices are.
     whole: bool,
     /// Mapped extents, by offset.
-    mapped: Mutex<HashMap<u64, Mapped>>,
+    mapped: Mutex<HashMap<u64, ExtentMapping>>,
 }
 
 /// Mapping of one extent.
-struct Mapped {
+struct ExtentMapping {
     bytes: u64,
     access: Access,
     /// Number of channels that granted the extent; one if this process leased it.
@@ -33,20 +33,20 @@ struct Mapped {
 }
 
 // SAFETY: the space holds only addresses, and code that dereferences them is responsible for the access.
-unsafe impl Send for Space {}
+unsafe impl Send for MappedSpace {}
 // SAFETY: a shared reference gives out only addresses, and its counts are behind a lock.
-unsafe impl Sync for Space {}
+unsafe impl Sync for MappedSpace {}
 
-impl Space {
+impl MappedSpace {
     /// Reserves addresses for `bytes` bytes of memory of a kind.
     ///
     /// # Errors
     /// If not enough addresses are free, or this processor lacks the instructions that the kind of memory needs.
-    pub fn reserve(bytes: u64, mode: MemoryKind) -> std::io::Result<Space> {
+    pub fn reserve(bytes: u64, mode: MemoryKind) -> std::io::Result<MappedSpace> {
         let bytes = usize::try_from(bytes).map_err(|_| Errno::NOMEM)?;
         let shared = reserve(bytes)?;
         let memory = AnyMemory::Coherent(Coherent);
-        let mut space = Space { base: shared, shared, bytes, memory, whole: false, mapped: Mutex::default() };
+        let mut space = MappedSpace { base: shared, shared, bytes, memory, whole: false, mapped: Mutex::default() };
         space.memory = match mode {
             MemoryKind::Coherent => AnyMemory::Coherent(Coherent),
             MemoryKind::Uncached => AnyMemory::Uncached(Uncached),
@@ -58,7 +58,7 @@ impl Space {
                 let seed = std::process::id() as u64;
                 // SAFETY: each range is reserved until the space is dropped, and the model is not used after that.
                 // Parts of the cache are mapped as zeros together with the files.
-                AnyMemory::Model(unsafe { Model::new(space.base, space.shared, bytes, seed) })
+                AnyMemory::Model(unsafe { IncoherentModel::new(space.base, space.shared, bytes, seed) })
             }
         };
         Ok(space)
@@ -156,7 +156,7 @@ impl Space {
                 fixed(self.base.add(at), bytes, own, MapFlags::NORESERVE)?;
             }
         }
-        all.insert(extent.offset, Mapped { bytes: extent.bytes, access, count: 1 });
+        all.insert(extent.offset, ExtentMapping { bytes: extent.bytes, access, count: 1 });
         Ok(())
     }
 
@@ -196,7 +196,7 @@ impl Space {
     }
 }
 
-impl Drop for Space {
+impl Drop for MappedSpace {
     fn drop(&mut self) {
         // SAFETY: the reservation belongs to this space, and no pointer into a dropped space is in use.
         unsafe {

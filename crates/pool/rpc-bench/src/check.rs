@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::path::Path;
 use unrack_basis::SplitMix64;
 use unrack_rpc::Client;
-use unrack_rpc::client::{Options, Pending, Window};
-use unrack_rpc::server::{Answered, Call, Refusal};
+use unrack_rpc::client::{Options, PendingCall, CallWindow};
+use unrack_rpc::server::{Answered, Call, CallRefusal};
 use unrack_rpc::view::{View, ViewMut};
 
 /// Number of calls and streams that a check makes.
@@ -24,7 +24,7 @@ pub struct CheckPlan {
 
 /// Numbers of calls, streams and bytes that a check compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Checked {
+pub struct CheckCounts {
     pub calls: u64,
     /// Bytes of requests and answers.
     pub call_bytes: u64,
@@ -84,19 +84,19 @@ pub(crate) fn mirror(call: &mut Call<'_>) -> Answered {
     Ok(())
 }
 
-fn compared(call: &Call<'_>) -> Result<u64, Refusal> {
-    let seed: u64 = call.request().get(0).map_err(|_| Refusal::from_number(DIFFERENT))?;
+fn compared(call: &Call<'_>) -> Result<u64, CallRefusal> {
+    let seed: u64 = call.request().get(0).map_err(|_| CallRefusal::from_number(DIFFERENT))?;
     match find_difference(call.request(), seed) {
         None => Ok(seed),
-        Some(_) => Err(Refusal::from_number(DIFFERENT)),
+        Some(_) => Err(CallRefusal::from_number(DIFFERENT)),
     }
 }
 
 /// Writer of the parts of an answer, one part per call.
-type Parts = Box<dyn FnMut(&mut Call<'_>) -> Result<bool, Refusal> + Send>;
+type AnswerParts = Box<dyn FnMut(&mut Call<'_>) -> Result<bool, CallRefusal> + Send>;
 
 /// Compares every byte of a request, then answers with a number of parts that depends on the request's seed.
-pub(crate) fn parts(call: &mut Call<'_>) -> Result<Parts, Refusal> {
+pub(crate) fn parts(call: &mut Call<'_>) -> Result<AnswerParts, CallRefusal> {
     let seed = compared(call)?;
     let (mut next, count) = (0, parts_of(seed));
     Ok(Box::new(move |call: &mut Call<'_>| {
@@ -114,12 +114,12 @@ fn parts_of(seed: u64) -> u64 {
 ///
 /// # Errors
 /// If a call fails, or if a byte differs from the one that was written.
-pub fn check(pool: &Path, plan: &CheckPlan) -> Result<Checked, Error> {
+pub fn check(pool: &Path, plan: &CheckPlan) -> Result<CheckCounts, Error> {
     wait_for_service(pool)?;
     let mut random = SplitMix64::new(plan.seed);
-    let mut checked = Checked { calls: 0, call_bytes: 0, streams: 0, parts: 0, part_bytes: 0 };
+    let mut checked = CheckCounts { calls: 0, call_bytes: 0, streams: 0, parts: 0, part_bytes: 0 };
     for (part, window) in plan.windows.into_iter().enumerate() {
-        let options = Options { window: Window::Fixed(window), ..Options::default() };
+        let options = Options { window: CallWindow::Fixed(window), ..Options::default() };
         let client = Client::connect(pool, SERVICE, options)?;
         let share = |all: u64| {
             let (count, part) = (plan.windows.len() as u64, part as u64);
@@ -138,9 +138,9 @@ fn check_calls(
     calls: u64,
     window: u16,
     random: &mut SplitMix64,
-    checked: &mut Checked,
+    checked: &mut CheckCounts,
 ) -> Result<(), Error> {
-    let mut under_way: VecDeque<(u64, u64, Pending<'_>)> = VecDeque::new();
+    let mut under_way: VecDeque<(u64, u64, PendingCall<'_>)> = VecDeque::new();
     let mut left = calls;
     while left > 0 || !under_way.is_empty() {
         if left > 0 && under_way.len() <= usize::from(window) {
@@ -160,7 +160,7 @@ fn check_calls(
     Ok(())
 }
 
-fn check_stream(client: &Client, seed: u64, ahead: usize, checked: &mut Checked) -> Result<(), Error> {
+fn check_stream(client: &Client, seed: u64, ahead: usize, checked: &mut CheckCounts) -> Result<(), Error> {
     let mut request = client.request(PART as usize)?;
     fill(request.body(), seed);
     let mut stream = request.stream(PARTS, ahead)?;

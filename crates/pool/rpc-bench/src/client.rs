@@ -1,15 +1,15 @@
 //! Calls whose rate and duration are measured.
 
 use crate::Error;
-use crate::results::Use;
+use crate::results::ProcessorUse;
 use crate::service::{PASS, PROCESSOR, SERVICE, TOUCH, read, write};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use unrack_rpc::client::{Options, Pending, Window};
-use unrack_rpc::{Client, Waiting};
+use unrack_rpc::client::{Options, PendingCall, CallWindow};
+use unrack_rpc::{Client, WaitPolicy};
 
 /// Load that a client makes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -22,7 +22,7 @@ pub struct BenchLoad {
     /// Whether client and server read and write all bytes of the messages.
     pub touched: bool,
     #[serde(skip)]
-    pub waiting: Waiting,
+    pub waiting: WaitPolicy,
 }
 
 /// Results of one round of one load.
@@ -39,7 +39,7 @@ pub fn histogram() -> Histogram<u64> {
 impl BenchLoad {
     fn connect(&self, pool: &Path) -> Result<Vec<Client>, Error> {
         let options =
-            || Options { waiting: self.waiting, window: Window::Fixed(self.window), ..Options::default() };
+            || Options { waiting: self.waiting, window: CallWindow::Fixed(self.window), ..Options::default() };
         let connect = || Client::connect(pool, SERVICE, options());
         let mut clients = vec![connect()?];
         while clients.len() < usize::from(self.connections) {
@@ -57,17 +57,17 @@ impl BenchLoad {
 }
 
 /// Connections and their calls in flight, of which the oldest comes first.
-struct Calls<'c> {
+struct CallsInFlight<'c> {
     load: BenchLoad,
     clients: &'c [Client],
-    under_way: Vec<VecDeque<(Pending<'c>, u64)>>,
+    under_way: Vec<VecDeque<(PendingCall<'c>, u64)>>,
     next: usize,
 }
 
-impl<'c> Calls<'c> {
-    fn new(load: BenchLoad, clients: &'c [Client]) -> Result<Calls<'c>, Error> {
+impl<'c> CallsInFlight<'c> {
+    fn new(load: BenchLoad, clients: &'c [Client]) -> Result<CallsInFlight<'c>, Error> {
         let under_way = clients.iter().map(|_| VecDeque::new()).collect();
-        let mut calls = Calls { load, clients, under_way, next: 0 };
+        let mut calls = CallsInFlight { load, clients, under_way, next: 0 };
         for _ in 0..load.ahead(clients) {
             for at in 0..clients.len() {
                 calls.start(at, 0)?;
@@ -118,7 +118,7 @@ const BATCH: u32 = 64;
 /// [`Error::Call`] if a connection cannot be made or a call fails.
 pub fn measure(pool: &Path, load: BenchLoad, time: Duration) -> Result<Round, Error> {
     let clients = load.connect(pool)?;
-    let mut calls = Calls::new(load, &clients)?;
+    let mut calls = CallsInFlight::new(load, &clients)?;
     throughput(&mut calls, time / 10)?;
     let calls_per_s = throughput(&mut calls, time / 2)?;
     let ns = times(&mut calls, time / 2)?;
@@ -127,7 +127,7 @@ pub fn measure(pool: &Path, load: BenchLoad, time: Duration) -> Result<Round, Er
 
 /// Returns the number of calls per second, from the median duration of the batches. The median is used because other
 /// work on the machine disturbs some of the batches.
-fn throughput(calls: &mut Calls<'_>, time: Duration) -> Result<f64, Error> {
+fn throughput(calls: &mut CallsInFlight<'_>, time: Duration) -> Result<f64, Error> {
     let mut batches = histogram();
     let begun = Instant::now();
     let mut before = begun;
@@ -144,7 +144,7 @@ fn throughput(calls: &mut Calls<'_>, time: Duration) -> Result<f64, Error> {
     Ok(f64::from(BATCH) * 1e9 / batches.value_at_quantile(0.5) as f64)
 }
 
-fn times(calls: &mut Calls<'_>, time: Duration) -> Result<Histogram<u64>, Error> {
+fn times(calls: &mut CallsInFlight<'_>, time: Duration) -> Result<Histogram<u64>, Error> {
     let mut ns = histogram();
     let begun = Instant::now();
     let end = time.as_nanos() as u64;
@@ -170,7 +170,7 @@ fn times(calls: &mut Calls<'_>, time: Duration) -> Result<Histogram<u64>, Error>
 /// # Errors
 /// [`Error::Call`] if the connection cannot be made or a call fails; [`Error::Answer`] if the server's answer contains
 /// no processor time.
-pub fn use_at(pool: &Path, rate: u32, bytes: usize, time: Duration) -> Result<Use, Error> {
+pub fn use_at(pool: &Path, rate: u32, bytes: usize, time: Duration) -> Result<ProcessorUse, Error> {
     let client = Client::connect(pool, SERVICE, Options::default())?;
     let used = || -> Result<u64, Error> {
         let answer = client.request(8)?.call(PROCESSOR)?;
@@ -190,7 +190,7 @@ pub fn use_at(pool: &Path, rate: u32, bytes: usize, time: Duration) -> Result<Us
     wait_until(begun + time);
     let elapsed = begun.elapsed();
     let share = (used()? - before) as f64 / elapsed.as_nanos() as f64;
-    Ok(Use::new(rate, f64::from(count) / elapsed.as_secs_f64(), share, &ns))
+    Ok(ProcessorUse::new(rate, f64::from(count) / elapsed.as_secs_f64(), share, &ns))
 }
 
 /// Waits until a point in time. Sleeps first, and polls the clock only for the end of the wait, for which a sleep is

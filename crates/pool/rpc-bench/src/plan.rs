@@ -3,14 +3,14 @@
 use crate::Error;
 use crate::client::{BenchLoad, measure, use_at};
 use crate::cores::{Cores, pin};
-use crate::results::{BenchResults, LoadResult, Use};
+use crate::results::{BenchResults, LoadResult, ProcessorUse};
 use crate::server::{self, ServerProcess};
 use crate::service::wait_for_service;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use unrack_pool::cache_control::MemoryKind;
-use unrack_rpc::Waiting;
+use unrack_rpc::WaitPolicy;
 use unrack_units::Bytes;
 
 /// Measurements of one benchmark.
@@ -26,7 +26,7 @@ pub struct BenchPlan {
     pub rates: Vec<u32>,
     pub memory: MemoryKind,
     /// How client and server wait, except while the use of the processor is measured.
-    pub waiting: Waiting,
+    pub waiting: WaitPolicy,
     /// Time for each figure. Figures of the use of the processor take ten times as long.
     pub time: Duration,
     /// Number of rounds of each figure.
@@ -65,7 +65,7 @@ impl BenchPlan {
         let calls = self.calls(start(self.waiting)?.socket(), &mut begin)?;
         let uses = match self.rates.is_empty() {
             true => Vec::new(),
-            false => self.uses(start(Waiting::Adaptive)?.socket(), &mut begin)?,
+            false => self.uses(start(WaitPolicy::Adaptive)?.socket(), &mut begin)?,
         };
         Ok(BenchResults::new(self.memory, self.waiting, calls, uses))
     }
@@ -96,7 +96,7 @@ impl BenchPlan {
     }
 
     /// Returns the server's use of the processor at each rate.
-    fn uses(&self, pool: &Path, begin: &mut impl FnMut(&str)) -> Result<Vec<Use>, Error> {
+    fn uses(&self, pool: &Path, begin: &mut impl FnMut(&str)) -> Result<Vec<ProcessorUse>, Error> {
         let bytes = self.sizes.iter().min().map_or(64, |size| size.get() as usize);
         let used = |&rate: &u32| {
             begin(&format!("{rate} calls/s"));

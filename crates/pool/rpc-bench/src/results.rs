@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::fmt;
 use unrack_pool::cache_control::MemoryKind;
-use unrack_rpc::Waiting;
+use unrack_rpc::WaitPolicy;
 use unrack_units::Bytes;
 
 /// All rounds of one load.
@@ -17,7 +17,7 @@ pub struct LoadResult {
 
 /// Percentiles of the times of calls.
 #[derive(Serialize)]
-struct Times {
+struct CallTimes {
     p50_ns: u64,
     p99_ns: u64,
     p999_ns: u64,
@@ -31,18 +31,18 @@ struct Row {
     load: BenchLoad,
     calls_per_s: f64,
     #[serde(flatten)]
-    times: Times,
+    times: CallTimes,
 }
 
 /// The server's use of the processor at one rate.
 #[derive(Serialize)]
-pub struct Use {
+pub struct ProcessorUse {
     asked_per_s: u32,
     calls_per_s: f64,
     /// Share of one core that the server used.
     server_share: f64,
     #[serde(flatten)]
-    times: Times,
+    times: CallTimes,
 }
 
 /// All measurements.
@@ -52,13 +52,13 @@ pub struct BenchResults {
     memory: MemoryKind,
     waiting: String,
     calls: Vec<Row>,
-    processor: Vec<Use>,
+    processor: Vec<ProcessorUse>,
 }
 
-impl Times {
-    fn new(ns: &Histogram<u64>) -> Times {
+impl CallTimes {
+    fn new(ns: &Histogram<u64>) -> CallTimes {
         let at = |quantile| ns.value_at_quantile(quantile);
-        Times { p50_ns: at(0.5), p99_ns: at(0.99), p999_ns: at(0.999), calls: ns.len() }
+        CallTimes { p50_ns: at(0.5), p99_ns: at(0.99), p999_ns: at(0.999), calls: ns.len() }
     }
 }
 
@@ -77,7 +77,7 @@ impl LoadResult {
     fn row(mut self) -> Row {
         self.calls_per_s.sort_by(f64::total_cmp);
         let calls_per_s = self.calls_per_s[self.calls_per_s.len() / 2];
-        Row { load: self.load, calls_per_s, times: Times::new(&self.ns) }
+        Row { load: self.load, calls_per_s, times: CallTimes::new(&self.ns) }
     }
 }
 
@@ -88,10 +88,10 @@ impl fmt::Display for LoadResult {
     }
 }
 
-impl Use {
+impl ProcessorUse {
     /// Returns the use of the processor at one rate.
-    pub fn new(asked_per_s: u32, calls_per_s: f64, server_share: f64, ns: &Histogram<u64>) -> Use {
-        Use { asked_per_s, calls_per_s, server_share, times: Times::new(ns) }
+    pub fn new(asked_per_s: u32, calls_per_s: f64, server_share: f64, ns: &Histogram<u64>) -> ProcessorUse {
+        ProcessorUse { asked_per_s, calls_per_s, server_share, times: CallTimes::new(ns) }
     }
 }
 
@@ -99,9 +99,9 @@ impl BenchResults {
     /// Returns the results of all loads and rates.
     pub fn new(
         memory: MemoryKind,
-        waiting: Waiting,
+        waiting: WaitPolicy,
         cells: Vec<LoadResult>,
-        processor: Vec<Use>,
+        processor: Vec<ProcessorUse>,
     ) -> BenchResults {
         let calls = cells.into_iter().map(LoadResult::row).collect();
         BenchResults {
@@ -161,7 +161,7 @@ impl Row {
     }
 }
 
-impl Times {
+impl CallTimes {
     fn columns(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.calls == 0 {
             return writeln!(out, " {:>11} {:>11} {:>11}", "-", "-", "-");

@@ -13,15 +13,15 @@ use std::process::{Child, Command, Stdio};
 use unrack_pool::Manager;
 use unrack_pool::cache_control::MemoryKind;
 use unrack_record::temporary::TemporaryFolder;
-use unrack_rpc::server::{Answered, Call, Serving};
-use unrack_rpc::{Server, Waiting, server};
+use unrack_rpc::server::{Answered, Call, RunningService};
+use unrack_rpc::{Server, WaitPolicy, server};
 use unrack_units::{Bytes, Share};
 
 /// Options of the server's process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
     pub memory: MemoryKind,
-    pub waiting: Waiting,
+    pub waiting: WaitPolicy,
     /// Size of the pool.
     pub capacity: Bytes,
     /// Core to which the process is pinned.
@@ -48,7 +48,7 @@ pub fn serve(options: &Options) -> Result<(), Error> {
 }
 
 /// Starts the pool, and the service in it.
-fn start(options: &Options, socket: &Path) -> Result<(Serving, Manager), Error> {
+fn start(options: &Options, socket: &Path) -> Result<(RunningService, Manager), Error> {
     let mut pool = unrack_pool::Options::new(socket, options.capacity);
     pool.mode = options.memory;
     // The pool serves only this benchmark, so a client may use all of it.
@@ -62,13 +62,13 @@ fn start(options: &Options, socket: &Path) -> Result<(Serving, Manager), Error> 
 ///
 /// # Errors
 /// If there is no pool, or if another process already serves the benchmark.
-pub fn serve_at(socket: &Path, waiting: Waiting) -> Result<(), Error> {
+pub fn serve_at(socket: &Path, waiting: WaitPolicy) -> Result<(), Error> {
     service(waiting).serve(socket)?.wait();
     Ok(())
 }
 
 /// Makes the service that the benchmark calls.
-fn service(waiting: Waiting) -> Server {
+fn service(waiting: WaitPolicy) -> Server {
     Server::new(SERVICE, server::Options { waiting, ..server::Options::default() })
         .method("touch", touch)
         .method("mirror", crate::check::mirror)

@@ -1,20 +1,20 @@
 //! Conversions at the C boundary: checked pointers in, error codes out, no panics.
 
-use crate::error::{Failure, Status};
+use crate::error::{CallFailure, CallStatus};
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use unrack_rpc::Waiting;
+use unrack_rpc::WaitPolicy;
 
 /// Runs the body of a function of the header and converts its result to a code. If the body failed or panicked, writes
 /// the failure to `error`, unless that is null.
 ///
 /// # Safety
 /// `error` must be null or writable.
-pub(crate) unsafe fn run(error: *mut *mut Failure, body: impl FnOnce() -> Result<(), Failure>) -> Status {
-    let ended = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err(Failure::panicked()));
+pub(crate) unsafe fn run(error: *mut *mut CallFailure, body: impl FnOnce() -> Result<(), CallFailure>) -> CallStatus {
+    let ended = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err(CallFailure::panicked()));
     let failure = match ended {
-        Ok(()) => return Status::Ok,
+        Ok(()) => return CallStatus::Ok,
         Err(failure) => failure,
     };
     let status = failure.status;
@@ -46,9 +46,9 @@ pub(crate) unsafe fn free<T>(made: *mut T) {
 
 /// # Safety
 /// The pointer must be null, or point to a value that no other code uses meanwhile.
-pub(crate) unsafe fn reach<'a, T>(pointer: *mut T, name: &str) -> Result<&'a mut T, Failure> {
+pub(crate) unsafe fn reach<'a, T>(pointer: *mut T, name: &str) -> Result<&'a mut T, CallFailure> {
     // SAFETY: the caller guarantees it.
-    unsafe { pointer.as_mut() }.ok_or_else(|| Failure::null(name))
+    unsafe { pointer.as_mut() }.ok_or_else(|| CallFailure::null(name))
 }
 
 /// Makes a value and writes the handle to `place`; the caller then owns it.
@@ -58,10 +58,10 @@ pub(crate) unsafe fn reach<'a, T>(pointer: *mut T, name: &str) -> Result<&'a mut
 pub(crate) unsafe fn give<T>(
     place: *mut *mut T,
     name: &str,
-    make: impl FnOnce() -> Result<T, Failure>,
-) -> Result<(), Failure> {
+    make: impl FnOnce() -> Result<T, CallFailure>,
+) -> Result<(), CallFailure> {
     if place.is_null() {
-        return Err(Failure::null(name));
+        return Err(CallFailure::null(name));
     }
     let made = Box::into_raw(Box::new(make()?));
     // SAFETY: the caller guarantees it.
@@ -71,20 +71,20 @@ pub(crate) unsafe fn give<T>(
 
 /// # Safety
 /// The pointer must be null, or point to a text that ends with a zero and is not changed meanwhile.
-pub(crate) unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Result<&'a str, Failure> {
+pub(crate) unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Result<&'a str, CallFailure> {
     if pointer.is_null() {
-        return Err(Failure::null(name));
+        return Err(CallFailure::null(name));
     }
     // SAFETY: the caller guarantees it.
     let text = unsafe { CStr::from_ptr(pointer) };
-    text.to_str().map_err(|_| Failure::invalid(format!("`{name}` is not UTF-8")))
+    text.to_str().map_err(|_| CallFailure::invalid(format!("`{name}` is not UTF-8")))
 }
 
 /// Returns the socket of a pool, which is the user's default pool if the pointer is null.
 ///
 /// # Safety
 /// As for [`text`].
-pub(crate) unsafe fn socket(pool: *const c_char) -> Result<PathBuf, Failure> {
+pub(crate) unsafe fn socket(pool: *const c_char) -> Result<PathBuf, CallFailure> {
     if pool.is_null() {
         return Ok(unrack_pool::socket::default_socket());
     }
@@ -102,11 +102,11 @@ pub const WAITING_SPIN: u32 = 1;
 #[allow(unreachable_pub, reason = "the header has it")]
 pub const WAITING_SLEEP: u32 = 2;
 
-pub(crate) fn waiting(number: u32) -> Result<Waiting, Failure> {
+pub(crate) fn waiting(number: u32) -> Result<WaitPolicy, CallFailure> {
     match number {
-        WAITING_ADAPTIVE => Ok(Waiting::Adaptive),
-        WAITING_SPIN => Ok(Waiting::Spin),
-        WAITING_SLEEP => Ok(Waiting::Sleep),
-        _ => Err(Failure::invalid(format!("`waiting` is {number}: there is 0, 1 and 2"))),
+        WAITING_ADAPTIVE => Ok(WaitPolicy::Adaptive),
+        WAITING_SPIN => Ok(WaitPolicy::Spin),
+        WAITING_SLEEP => Ok(WaitPolicy::Sleep),
+        _ => Err(CallFailure::invalid(format!("`waiting` is {number}: there is 0, 1 and 2"))),
     }
 }

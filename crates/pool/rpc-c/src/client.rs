@@ -1,7 +1,7 @@
 //! Connections and calls.
 
 use crate::border;
-use crate::error::{Failure, Status};
+use crate::error::{CallFailure, CallStatus};
 use crate::stream::Stream;
 use std::ffi::{c_char, c_int};
 use std::fs::File;
@@ -13,7 +13,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-use unrack_rpc::client::{Options, Pending, Request, Response, Window};
+use unrack_rpc::client::{Options, PendingCall, Request, Response, CallWindow};
 use unrack_rpc::{Client as Connection, Error};
 
 /// A connection to a service. Threads may share it. It may be freed before its calls, which keep what they need of it.
@@ -45,7 +45,7 @@ pub(crate) struct Call {
 
 enum Stage {
     Writing(Request<'static>, usize),
-    UnderWay(Pending<'static>),
+    UnderWay(PendingCall<'static>),
     Answered(Response<'static>),
     /// The call failed, and the caller has not received the error yet.
     Failed(Error),
@@ -62,11 +62,11 @@ fn nanoseconds(given: u64) -> Option<Duration> {
 }
 
 impl ClientOptions {
-    fn options(&self) -> Result<Options, Failure> {
+    fn options(&self) -> Result<Options, CallFailure> {
         let default = Options::default();
         Ok(Options {
             waiting: border::waiting(self.waiting)?,
-            window: self.calls.checked_sub(1).map_or(default.window, Window::Fixed),
+            window: self.calls.checked_sub(1).map_or(default.window, CallWindow::Fixed),
             deadline: nanoseconds(self.deadline_ns),
             resend: nanoseconds(self.resend_ns),
             patience: nanoseconds(self.patience_ns).unwrap_or(default.patience),
@@ -75,7 +75,7 @@ impl ClientOptions {
 }
 
 impl Call {
-    fn new(client: &Arc<Connection>, bytes: usize, room: usize, timeout_ns: u64) -> Result<Call, Failure> {
+    fn new(client: &Arc<Connection>, bytes: usize, room: usize, timeout_ns: u64) -> Result<Call, CallFailure> {
         let client = client.clone();
         let request = match timeout_ns {
             NO_TIMEOUT => client.request_with_room(bytes, room)?,
@@ -86,23 +86,23 @@ impl Call {
         Ok(Call { stage: Stage::Writing(request, bytes), client })
     }
 
-    fn take_request(&mut self) -> Result<(Request<'static>, usize), Failure> {
+    fn take_request(&mut self) -> Result<(Request<'static>, usize), CallFailure> {
         match mem::replace(&mut self.stage, Stage::Over) {
             Stage::Writing(request, bytes) => Ok((request, bytes)),
             stage => {
                 self.stage = stage;
-                Err(Failure::invalid("the request was sent already"))
+                Err(CallFailure::invalid("the request was sent already"))
             }
         }
     }
 
-    fn start(&mut self, method: &str) -> Result<(), Failure> {
+    fn start(&mut self, method: &str) -> Result<(), CallFailure> {
         self.stage = Stage::UnderWay(self.take_request()?.0.start(method)?);
         Ok(())
     }
 
     /// Starts the call if there is room for it now. Returns whether there was.
-    fn try_start(&mut self, method: &str) -> Result<bool, Failure> {
+    fn try_start(&mut self, method: &str) -> Result<bool, CallFailure> {
         self.client.check_process()?;
         let (request, bytes) = self.take_request()?;
         let (stage, started) = match request.try_start(method) {
@@ -113,23 +113,23 @@ impl Call {
         Ok(started)
     }
 
-    pub(crate) fn stream(&mut self, method: &str, ahead: usize) -> Result<Stream, Failure> {
+    pub(crate) fn stream(&mut self, method: &str, ahead: usize) -> Result<Stream, CallFailure> {
         let parts = self.take_request()?.0.stream(method, ahead)?;
         Ok(Stream::new(parts, self.client.clone()))
     }
 
-    fn set_deadline(&mut self, deadline_ns: u64) -> Result<(), Failure> {
+    fn set_deadline(&mut self, deadline_ns: u64) -> Result<(), CallFailure> {
         let Stage::Writing(request, _) = &mut self.stage else {
-            return Err(Failure::invalid("a deadline is set before the call is started"));
+            return Err(CallFailure::invalid("a deadline is set before the call is started"));
         };
         request.set_deadline(Duration::from_nanos(deadline_ns));
         Ok(())
     }
 
     /// Returns whether waiting would return at once. If not, the waker is woken when this may have changed.
-    fn poll(&mut self, waker: &Waker) -> Result<bool, Failure> {
+    fn poll(&mut self, waker: &Waker) -> Result<bool, CallFailure> {
         if let Stage::Writing(..) = self.stage {
-            return Err(Failure::invalid("the call was not started"));
+            return Err(CallFailure::invalid("the call was not started"));
         }
         let Stage::UnderWay(pending) = &mut self.stage else { return Ok(true) };
         let Poll::Ready(answered) = Pin::new(pending).poll(&mut Context::from_waker(waker)) else {
@@ -139,7 +139,7 @@ impl Call {
         Ok(true)
     }
 
-    fn wait(&mut self, timeout_ns: u64) -> Result<(), Failure> {
+    fn wait(&mut self, timeout_ns: u64) -> Result<(), CallFailure> {
         let pending = match mem::replace(&mut self.stage, Stage::Over) {
             Stage::UnderWay(pending) => pending,
             Stage::Answered(response) => {
@@ -148,10 +148,10 @@ impl Call {
             }
             Stage::Writing(request, bytes) => {
                 self.stage = Stage::Writing(request, bytes);
-                return Err(Failure::invalid("the call was not started"));
+                return Err(CallFailure::invalid("the call was not started"));
             }
             Stage::Failed(error) => return Err(error.into()),
-            Stage::Over => return Err(Failure::invalid("the call is over: it failed, or went one way")),
+            Stage::Over => return Err(CallFailure::invalid("the call is over: it failed, or went one way")),
         };
         let answered = match timeout_ns {
             NO_TIMEOUT => pending.wait(),
@@ -161,7 +161,7 @@ impl Call {
                     self.stage = Stage::UnderWay(pending);
                     let peer = self.client.peer().to_string();
                     let after = Duration::from_nanos(timeout_ns);
-                    return Err(Failure::not_yet(Error::Deadline { peer, after, stopped: false }));
+                    return Err(CallFailure::not_yet(Error::Deadline { peer, after, stopped: false }));
                 }
             },
         };
@@ -175,14 +175,14 @@ struct Eventfd(File);
 
 impl Eventfd {
     /// Duplicates a descriptor, so that no other code can close the duplicate.
-    fn from_descriptor(descriptor: i32) -> Result<Eventfd, Failure> {
+    fn from_descriptor(descriptor: i32) -> Result<Eventfd, CallFailure> {
         if descriptor < 0 {
-            return Err(Failure::invalid(format!("`eventfd` is {descriptor}")));
+            return Err(CallFailure::invalid(format!("`eventfd` is {descriptor}")));
         }
         // SAFETY: the descriptor is borrowed only for this call; if it is not open, the result is an error.
         let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
         let own =
-            borrowed.try_clone_to_owned().map_err(|error| Failure::invalid(format!("`eventfd`: {error}")))?;
+            borrowed.try_clone_to_owned().map_err(|error| CallFailure::invalid(format!("`eventfd`: {error}")))?;
         Ok(Eventfd(own.into()))
     }
 }
@@ -196,9 +196,9 @@ impl Wake for Eventfd {
 
 /// Returns the answer, or the call itself if no answer comes in time.
 fn wait_for(
-    pending: Pending<'static>,
+    pending: PendingCall<'static>,
     timeout: Duration,
-) -> Result<Result<Response<'static>, Error>, Pending<'static>> {
+) -> Result<Result<Response<'static>, Error>, PendingCall<'static>> {
     match timeout.is_zero() {
         true => pending.try_wait(),
         false => pending.try_wait_for(timeout),
@@ -213,8 +213,8 @@ unsafe extern "C" fn unrack_client_connect(
     service: *const c_char,
     options: *const ClientOptions,
     client: *mut *mut Client,
-    error: *mut *mut Failure,
-) -> Status {
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     let connect = || {
         // SAFETY: null or a text, as the header requires; this applies to all texts below.
         let (pool, service) = unsafe { (border::socket(pool)?, border::text(service, "service")?) };
@@ -260,11 +260,11 @@ unsafe extern "C" fn unrack_call_new(
     bytes: usize,
     room: usize,
     call: *mut *mut Call,
-    error: *mut *mut Failure,
-) -> Status {
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     let make = || {
         // SAFETY: null or a client.
-        let client = unsafe { client.as_ref() }.ok_or_else(|| Failure::null("client"))?;
+        let client = unsafe { client.as_ref() }.ok_or_else(|| CallFailure::null("client"))?;
         Call::new(&client.0, bytes, room, NO_TIMEOUT)
     };
     // SAFETY: null or places to write to.
@@ -280,11 +280,11 @@ unsafe extern "C" fn unrack_call_new_within(
     room: usize,
     timeout_ns: u64,
     call: *mut *mut Call,
-    error: *mut *mut Failure,
-) -> Status {
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     let make = || {
         // SAFETY: null or a client.
-        let client = unsafe { client.as_ref() }.ok_or_else(|| Failure::null("client"))?;
+        let client = unsafe { client.as_ref() }.ok_or_else(|| CallFailure::null("client"))?;
         Call::new(&client.0, bytes, room, timeout_ns)
     };
     // SAFETY: null or places to write to.
@@ -311,8 +311,8 @@ unsafe extern "C" fn unrack_call_request(call: *mut Call, bytes: *mut usize) -> 
 unsafe extern "C" fn unrack_call_start(
     call: *mut Call,
     method: *const c_char,
-    error: *mut *mut Failure,
-) -> Status {
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     let start = || {
         // SAFETY: null, or a text, and a call that no other thread uses.
         let (method, call) = unsafe { (border::text(method, "method")?, border::reach(call, "call")?) };
@@ -328,8 +328,8 @@ unsafe extern "C" fn unrack_call_try_start(
     call: *mut Call,
     method: *const c_char,
     started: *mut bool,
-    error: *mut *mut Failure,
-) -> Status {
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     let start = || {
         // SAFETY: null, or a text, a call that no other thread uses, and a place that can be written.
         let (method, call, started) = unsafe {
@@ -353,8 +353,8 @@ unsafe extern "C" fn unrack_call_try_start(
 unsafe extern "C" fn unrack_call_deadline(
     call: *mut Call,
     deadline_ns: u64,
-    error: *mut *mut Failure,
-) -> Status {
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     // SAFETY: null or a call that no other thread uses, and null or a place to write to.
     unsafe { border::run(error, || border::reach(call, "call")?.set_deadline(deadline_ns)) }
 }
@@ -367,8 +367,8 @@ unsafe extern "C" fn unrack_call_poll(
     call: *mut Call,
     eventfd: c_int,
     ready: *mut bool,
-    error: *mut *mut Failure,
-) -> Status {
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     let poll = || {
         // SAFETY: null or a call that no other thread uses, and null or a place to write to.
         let (call, ready) = unsafe { (border::reach(call, "call")?, border::reach(ready, "ready")?) };
@@ -384,8 +384,8 @@ unsafe extern "C" fn unrack_call_poll(
 unsafe extern "C" fn unrack_call_send(
     call: *mut Call,
     method: *const c_char,
-    error: *mut *mut Failure,
-) -> Status {
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     let send = || {
         // SAFETY: null, or a text, and a call that no other thread uses.
         let (method, call) = unsafe { (border::text(method, "method")?, border::reach(call, "call")?) };
@@ -399,7 +399,7 @@ unsafe extern "C" fn unrack_call_send(
 /// still in flight and can be waited for again. 0 checks only once. With `UNRACK_NO_TIMEOUT`, the client's deadline
 /// applies, which costs less than a timeout here.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn unrack_call_wait(call: *mut Call, timeout_ns: u64, error: *mut *mut Failure) -> Status {
+unsafe extern "C" fn unrack_call_wait(call: *mut Call, timeout_ns: u64, error: *mut *mut CallFailure) -> CallStatus {
     // SAFETY: null or a call that no other thread uses, and null or a place to write to.
     unsafe { border::run(error, || border::reach(call, "call")?.wait(timeout_ns)) }
 }

@@ -4,12 +4,12 @@ use crate::border;
 use std::ffi::{CString, c_char};
 use std::ptr;
 use unrack_pool::wire::Denied;
-use unrack_rpc::{Error, Status as RpcStatus};
+use unrack_rpc::{Error, EntryStatus as RpcStatus};
 
 /// Result of a function.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Status {
+pub(crate) enum CallStatus {
     Ok = 0,
     /// An argument is wrong, the function is not allowed in this state, or the parent of this process made the handle
     /// before a fork.
@@ -45,34 +45,34 @@ pub(crate) enum Status {
 
 /// Reason why a function failed. It belongs to the caller until `unrack_error_free`.
 #[derive(Debug)]
-pub(crate) struct Failure {
-    pub status: Status,
+pub(crate) struct CallFailure {
+    pub status: CallStatus,
     text: CString,
     peer: Option<CString>,
     number: u32,
 }
 
-impl Failure {
-    fn new(status: Status, text: impl Into<String>) -> Failure {
-        Failure { status, text: c_text(text), peer: None, number: 0 }
+impl CallFailure {
+    fn new(status: CallStatus, text: impl Into<String>) -> CallFailure {
+        CallFailure { status, text: c_text(text), peer: None, number: 0 }
     }
 
-    pub(crate) fn invalid(text: impl Into<String>) -> Failure {
-        Failure::new(Status::Invalid, text)
+    pub(crate) fn invalid(text: impl Into<String>) -> CallFailure {
+        CallFailure::new(CallStatus::Invalid, text)
     }
 
     /// Makes the failure of a wait whose timeout, given by the caller, is over. The awaited call or part is still in
     /// flight.
-    pub(crate) fn not_yet(error: Error) -> Failure {
-        Failure { number: 1, ..error.into() }
+    pub(crate) fn not_yet(error: Error) -> CallFailure {
+        CallFailure { number: 1, ..error.into() }
     }
 
-    pub(crate) fn null(name: &str) -> Failure {
-        Failure::invalid(format!("`{name}` is a null pointer"))
+    pub(crate) fn null(name: &str) -> CallFailure {
+        CallFailure::invalid(format!("`{name}` is a null pointer"))
     }
 
-    pub(crate) fn panicked() -> Failure {
-        Failure::new(Status::Internal, "a bug in this library: it panicked; the reason is on standard error")
+    pub(crate) fn panicked() -> CallFailure {
+        CallFailure::new(CallStatus::Internal, "a bug in this library: it panicked; the reason is on standard error")
     }
 }
 
@@ -80,34 +80,34 @@ fn c_text(text: impl Into<String>) -> CString {
     CString::new(text.into().replace('\0', "")).expect("no zero is left")
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
+impl From<Error> for CallFailure {
+    fn from(error: Error) -> CallFailure {
         let peer = peer_of(&error).map(c_text);
         let number = match &error {
             Error::Refused { status, .. } => u32::from(status.0 - RpcStatus::SERVICE),
             Error::NoRoom { needed, .. } => u32::try_from(*needed).unwrap_or(u32::MAX),
             _ => 0,
         };
-        Failure { peer, number, ..Failure::new(status_of(&error), error.to_string()) }
+        CallFailure { peer, number, ..CallFailure::new(status_of(&error), error.to_string()) }
     }
 }
 
-impl From<unrack_lend::Error> for Failure {
-    fn from(error: unrack_lend::Error) -> Failure {
+impl From<unrack_lend::Error> for CallFailure {
+    fn from(error: unrack_lend::Error) -> CallFailure {
         use unrack_lend::Error as Lend;
         let text = error.to_string();
         let (status, peer) = match error {
             Lend::Pool(error) => return Error::Pool(error).into(),
-            Lend::Protocol { peer, .. } => (Status::Version, Some(peer)),
-            Lend::NotLent { peer, .. } => (Status::Protocol, Some(peer)),
-            Lend::OtherEndpoint => (Status::Invalid, None),
-            Lend::Socket(_) => (Status::Internal, None),
+            Lend::Protocol { peer, .. } => (CallStatus::Version, Some(peer)),
+            Lend::NotLent { peer, .. } => (CallStatus::Protocol, Some(peer)),
+            Lend::OtherEndpoint => (CallStatus::Invalid, None),
+            Lend::Socket(_) => (CallStatus::Internal, None),
         };
-        Failure { peer: peer.map(c_text), ..Failure::new(status, text) }
+        CallFailure { peer: peer.map(c_text), ..CallFailure::new(status, text) }
     }
 }
 
-fn status_of(error: &Error) -> Status {
+fn status_of(error: &Error) -> CallStatus {
     use unrack_pool::Error as Pool;
     match error {
         Error::Pool(
@@ -118,27 +118,27 @@ fn status_of(error: &Error) -> Status {
             | Pool::Silent { .. }
             | Pool::Untrusted(_)
             | Pool::Send(_),
-        ) => Status::NoPool,
-        Error::Pool(Pool::Denied(Denied::NoService(_))) => Status::NoService,
+        ) => CallStatus::NoPool,
+        Error::Pool(Pool::Denied(Denied::NoService(_))) => CallStatus::NoService,
         Error::Pool(Pool::Denied(Denied::Gone { .. })) | Error::Gone { .. } | Error::Lost { .. } => {
-            Status::Gone
+            CallStatus::Gone
         }
-        Error::Pool(Pool::Forked) => Status::Invalid,
-        Error::Pool(Pool::TimedOut(_)) | Error::Deadline { .. } => Status::Deadline,
+        Error::Pool(Pool::Forked) => CallStatus::Invalid,
+        Error::Pool(Pool::TimedOut(_)) | Error::Deadline { .. } => CallStatus::Deadline,
         Error::Pool(Pool::Denied(Denied::Version { .. })) | Error::Version { .. } | Error::NotRpc { .. } => {
-            Status::Version
+            CallStatus::Version
         }
-        Error::Pool(_) => Status::Pool,
-        Error::TooLong { .. } | Error::TooLongForPeer { .. } => Status::TooLong,
-        Error::Exhausted { .. } | Error::Busy { .. } => Status::Exhausted,
-        Error::UnknownMethod { .. } => Status::UnknownMethod,
-        Error::NoRoom { .. } => Status::NoRoom,
-        Error::Failed { .. } => Status::Failed,
-        Error::Refused { .. } => Status::Refused,
-        Error::Protocol { .. } => Status::Protocol,
-        Error::Connect { .. } => Status::NoPool,
-        Error::SameNumber(..) | Error::Listen { .. } => Status::Invalid,
-        Error::Thread(_) => Status::Internal,
+        Error::Pool(_) => CallStatus::Pool,
+        Error::TooLong { .. } | Error::TooLongForPeer { .. } => CallStatus::TooLong,
+        Error::Exhausted { .. } | Error::Busy { .. } => CallStatus::Exhausted,
+        Error::UnknownMethod { .. } => CallStatus::UnknownMethod,
+        Error::NoRoom { .. } => CallStatus::NoRoom,
+        Error::Failed { .. } => CallStatus::Failed,
+        Error::Refused { .. } => CallStatus::Refused,
+        Error::Protocol { .. } => CallStatus::Protocol,
+        Error::Connect { .. } => CallStatus::NoPool,
+        Error::SameNumber(..) | Error::Listen { .. } => CallStatus::Invalid,
+        Error::Thread(_) => CallStatus::Internal,
     }
 }
 
@@ -167,14 +167,14 @@ fn peer_of(error: &Error) -> Option<String> {
 
 /// Returns the kind of the error, which is the code that the failed function returned.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn unrack_error_status(error: *const Failure) -> Status {
+unsafe extern "C" fn unrack_error_status(error: *const CallFailure) -> CallStatus {
     // SAFETY: null or an error, as the header says.
-    border::or(Status::Invalid, || unsafe { error.as_ref() }.map(|error| error.status))
+    border::or(CallStatus::Invalid, || unsafe { error.as_ref() }.map(|error| error.status))
 }
 
 /// Returns one line that describes what happened, with which peer, and what to do. The text lives as long as the error.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn unrack_error_text(error: *const Failure) -> *const c_char {
+unsafe extern "C" fn unrack_error_text(error: *const CallFailure) -> *const c_char {
     // SAFETY: null, or an error that was not freed.
     border::or(c"no error".as_ptr(), || unsafe { error.as_ref() }.map(|error| error.text.as_ptr()))
 }
@@ -182,7 +182,7 @@ unsafe extern "C" fn unrack_error_text(error: *const Failure) -> *const c_char {
 /// Returns the peer with its process and its user; null if the error concerns no peer. The text lives as long as the
 /// error.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn unrack_error_peer(error: *const Failure) -> *const c_char {
+unsafe extern "C" fn unrack_error_peer(error: *const CallFailure) -> *const c_char {
     // SAFETY: null, or an error that was not freed.
     border::or(ptr::null(), || unsafe { error.as_ref()?.peer.as_ref() }.map(|peer| peer.as_ptr()))
 }
@@ -191,14 +191,14 @@ unsafe extern "C" fn unrack_error_peer(error: *const Failure) -> *const c_char {
 /// refused. `UNRACK_STATUS_NO_ROOM`: the bytes that the answer needs. `UNRACK_STATUS_DEADLINE`: 1 if the awaited call
 /// or part is still in flight. Otherwise 0.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn unrack_error_number(error: *const Failure) -> u32 {
+unsafe extern "C" fn unrack_error_number(error: *const CallFailure) -> u32 {
     // SAFETY: null, or an error that was not freed.
     border::or(0, || unsafe { error.as_ref() }.map(|error| error.number))
 }
 
 /// Frees an error. Null means no error and is ignored.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn unrack_error_free(error: *mut Failure) {
+unsafe extern "C" fn unrack_error_free(error: *mut CallFailure) {
     // SAFETY: as the header says.
     unsafe { border::free(error) }
 }

@@ -1,7 +1,7 @@
 //! Buffers that are passed by reference: endpoints, links, buffers and loans.
 
 use crate::border;
-use crate::error::{Failure, Status};
+use crate::error::{CallFailure, CallStatus};
 use std::ffi::{c_char, c_int};
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 use std::time::Duration;
@@ -32,9 +32,9 @@ fn patience(nanoseconds: u64) -> Duration {
 
 /// # Safety
 /// The pointer must be null, or point to a handle that is not freed meanwhile.
-unsafe fn shared<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, Failure> {
+unsafe fn shared<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, CallFailure> {
     // SAFETY: the caller guarantees it.
-    unsafe { pointer.as_ref() }.ok_or_else(|| Failure::null(name))
+    unsafe { pointer.as_ref() }.ok_or_else(|| CallFailure::null(name))
 }
 
 /// Connects to the pool at a socket (null: the user's default pool), for passing buffers by reference.
@@ -42,8 +42,8 @@ unsafe fn shared<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, Failure>
 unsafe extern "C" fn unrack_endpoint_connect(
     pool: *const c_char,
     endpoint: *mut *mut Endpoint,
-    error: *mut *mut Failure,
-) -> Status {
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     let connect = || {
         // SAFETY: null or a text, as the header requires; this applies to all texts below.
         let pool = unsafe { border::socket(pool)? };
@@ -66,8 +66,8 @@ unsafe extern "C" fn unrack_endpoint_listen(
     endpoint: *const Endpoint,
     name: *const c_char,
     listener: *mut *mut Listener,
-    error: *mut *mut Failure,
-) -> Status {
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     let listen = || {
         // SAFETY: null, or an endpoint and a text.
         let (endpoint, name) = unsafe { (shared(endpoint, "endpoint")?, border::text(name, "name")?) };
@@ -85,8 +85,8 @@ unsafe extern "C" fn unrack_endpoint_open(
     name: *const c_char,
     patience_ns: u64,
     link: *mut *mut Link,
-    error: *mut *mut Failure,
-) -> Status {
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     let open = || {
         // SAFETY: null, or an endpoint and a text.
         let (endpoint, name) = unsafe { (shared(endpoint, "endpoint")?, border::text(name, "name")?) };
@@ -105,8 +105,8 @@ unsafe extern "C" fn unrack_endpoint_buffer(
     bytes: u64,
     writable: bool,
     buffer: *mut *mut Buffer,
-    error: *mut *mut Failure,
-) -> Status {
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     let take = || {
         // SAFETY: null or an endpoint.
         let endpoint = unsafe { shared(endpoint, "endpoint")? };
@@ -124,8 +124,8 @@ unsafe extern "C" fn unrack_listener_accept(
     listener: *const Listener,
     timeout_ns: u64,
     link: *mut *mut Link,
-    error: *mut *mut Failure,
-) -> Status {
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     let accept = || {
         // SAFETY: null, or a listener and a place to write to.
         let (listener, link) = unsafe { (shared(listener, "listener")?, border::reach(link, "link")?) };
@@ -158,8 +158,8 @@ unsafe extern "C" fn unrack_listener_free(listener: *mut Listener) {
 unsafe extern "C" fn unrack_link_stream(
     link: *const Link,
     descriptor: *mut c_int,
-    error: *mut *mut Failure,
-) -> Status {
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     let duplicate = || {
         // SAFETY: null, or a link and a place to write to.
         let (link, descriptor) = unsafe { (shared(link, "link")?, border::reach(descriptor, "descriptor")?) };
@@ -193,8 +193,8 @@ unsafe extern "C" fn unrack_link_lend(
     link: *const Link,
     buffer: *const Buffer,
     reference: *mut u64,
-    error: *mut *mut Failure,
-) -> Status {
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     let lend = || {
         // SAFETY: null, or a link, a buffer, and a place to write to.
         let (link, buffer, reference) = unsafe {
@@ -216,8 +216,8 @@ unsafe extern "C" fn unrack_link_receive(
     bytes: u64,
     writable: bool,
     loan: *mut *mut Loan,
-    error: *mut *mut Failure,
-) -> Status {
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     let receive = || {
         // SAFETY: null or a link.
         let link = unsafe { shared(link, "link")? };

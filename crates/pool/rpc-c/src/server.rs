@@ -1,19 +1,19 @@
 //! Services, and the calls that their handlers see.
 
 use crate::border;
-use crate::error::{Failure, Status};
+use crate::error::{CallFailure, CallStatus};
 use std::ffi::{c_char, c_void};
 use std::mem;
 use std::ptr;
-use unrack_rpc::Status as RpcStatus;
-use unrack_rpc::server::{AnswerTooLong, Answered, Call, Options, Refusal, Serving};
+use unrack_rpc::EntryStatus as RpcStatus;
+use unrack_rpc::server::{AnswerTooLong, Answered, Call, Options, CallRefusal, RunningService};
 
 /// A service. Only one thread at a time may use it. Its handlers run on threads of the library.
 pub(crate) struct Server(Stage);
 
 enum Stage {
     Building(unrack_rpc::Server),
-    Serving(#[expect(dead_code, reason = "it serves until it is dropped")] Serving),
+    Serving(#[expect(dead_code, reason = "it serves until it is dropped")] RunningService),
     /// The service could not be started.
     Over,
 }
@@ -30,7 +30,7 @@ pub(crate) struct ServerOptions {
 }
 
 /// A call that is being handled. It is valid until the handler returns.
-pub(crate) struct Incoming {
+pub(crate) struct HandledCall {
     call: *mut Call<'static>,
     /// Set if the last answer that the handler requested was longer than there is room for.
     no_room: Option<AnswerTooLong>,
@@ -39,11 +39,11 @@ pub(crate) struct Incoming {
 /// Runs a call: reads the request, writes the answer, and returns 0. To refuse the call, the handler returns a number
 /// from 1 to `UNRACK_REFUSALS`, which the client receives. Any other number means that the call failed. The handler may
 /// run on several threads at a time.
-pub(crate) type Handler = Option<unsafe extern "C" fn(context: *mut c_void, incoming: *mut Incoming) -> i32>;
+pub(crate) type Handler = Option<unsafe extern "C" fn(context: *mut c_void, incoming: *mut HandledCall) -> i32>;
 
 /// Memory of messages that is kept mapped.
-pub(crate) struct Kept(
-    #[expect(dead_code, reason = "it is kept until it is dropped")] unrack_rpc::server::Kept,
+pub(crate) struct MappedMessages(
+    #[expect(dead_code, reason = "it is kept until it is dropped")] unrack_rpc::server::MappedCallMemory,
 );
 
 /// Largest number with which a handler may refuse a call; the smallest is 1.
@@ -52,22 +52,22 @@ pub const REFUSALS: i32 = 3839;
 const _: () = assert!(REFUSALS == (RpcStatus::LAST - RpcStatus::SERVICE) as i32);
 
 /// Pointer that a handler is called with.
-pub(crate) struct Context(pub *mut c_void);
+pub(crate) struct HandlerContext(pub *mut c_void);
 
 // SAFETY: the header states that handlers run on other threads, several at a time, with this pointer.
-unsafe impl Send for Context {}
+unsafe impl Send for HandlerContext {}
 // SAFETY: the header states that handlers run on several threads at a time, with this pointer.
-unsafe impl Sync for Context {}
+unsafe impl Sync for HandlerContext {}
 
-impl Context {
+impl HandlerContext {
     pub(crate) fn get(&self) -> *mut c_void {
         self.0
     }
 }
 
-impl Incoming {
-    pub(crate) fn from_call(call: &mut Call<'_>) -> Incoming {
-        Incoming { call: ptr::from_mut(call).cast(), no_room: None }
+impl HandledCall {
+    pub(crate) fn from_call(call: &mut Call<'_>) -> HandledCall {
+        HandledCall { call: ptr::from_mut(call).cast(), no_room: None }
     }
 
     /// Returns the result of a handler that returned this number.
@@ -81,7 +81,7 @@ impl Server {
     pub(crate) fn add(
         &mut self,
         add: impl FnOnce(unrack_rpc::Server) -> unrack_rpc::Server,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CallFailure> {
         match mem::replace(&mut self.0, Stage::Over) {
             Stage::Building(building) => {
                 self.0 = Stage::Building(add(building));
@@ -89,7 +89,7 @@ impl Server {
             }
             stage => {
                 self.0 = stage;
-                Err(Failure::invalid("methods are added before the service is started"))
+                Err(CallFailure::invalid("methods are added before the service is started"))
             }
         }
     }
@@ -97,15 +97,15 @@ impl Server {
 
 fn answered(number: i32, no_room: Option<AnswerTooLong>) -> Answered {
     match (number, no_room) {
-        (1..=REFUSALS, _) => Err(Refusal::from_number(number as u16)),
+        (1..=REFUSALS, _) => Err(CallRefusal::from_number(number as u16)),
         (_, Some(no_room)) => Err(no_room.into()),
         (0, None) => Ok(()),
-        _ => Err(Refusal::Status(RpcStatus::FAILED)),
+        _ => Err(CallRefusal::Status(RpcStatus::FAILED)),
     }
 }
 
 impl ServerOptions {
-    fn options(&self) -> Result<Options, Failure> {
+    fn options(&self) -> Result<Options, CallFailure> {
         Ok(Options {
             waiting: border::waiting(self.waiting)?,
             lanes: (self.lanes as usize).max(1),
@@ -121,8 +121,8 @@ unsafe extern "C" fn unrack_server_new(
     name: *const c_char,
     options: *const ServerOptions,
     server: *mut *mut Server,
-    error: *mut *mut Failure,
-) -> Status {
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     let make = || {
         // SAFETY: null or a text, as the header requires; this applies to all texts below.
         let name = unsafe { border::text(name, "name")? };
@@ -142,15 +142,15 @@ unsafe extern "C" fn unrack_server_method(
     name: *const c_char,
     handler: Handler,
     context: *mut c_void,
-    error: *mut *mut Failure,
-) -> Status {
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     let add = || {
         // SAFETY: null, or a text, and a server that no other thread uses.
         let (name, server) = unsafe { (border::text(name, "name")?, border::reach(server, "server")?) };
-        let handler = handler.ok_or_else(|| Failure::null("handler"))?;
-        let context = Context(context);
+        let handler = handler.ok_or_else(|| CallFailure::null("handler"))?;
+        let context = HandlerContext(context);
         let handle = move |call: &mut Call<'_>| {
-            let mut incoming = Incoming::from_call(call);
+            let mut incoming = HandledCall::from_call(call);
             // SAFETY: the handler and its context are valid as long as the server, as the header requires.
             let number = unsafe { handler(context.get(), &mut incoming) };
             incoming.answered(number)
@@ -168,8 +168,8 @@ unsafe extern "C" fn unrack_server_method(
 unsafe extern "C" fn unrack_server_start(
     server: *mut Server,
     pool: *const c_char,
-    error: *mut *mut Failure,
-) -> Status {
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     let start = || {
         // SAFETY: null, or a text, and a server that no other thread uses.
         let (pool, server) = unsafe { (border::socket(pool)?, border::reach(server, "server")?) };
@@ -180,7 +180,7 @@ unsafe extern "C" fn unrack_server_start(
             }
             stage => {
                 server.0 = stage;
-                Err(Failure::invalid("the service was started already"))
+                Err(CallFailure::invalid("the service was started already"))
             }
         }
     };
@@ -199,7 +199,7 @@ unsafe extern "C" fn unrack_server_free(server: *mut Server) {
 /// Returns the bytes of the request. Because the answer overwrites them, the handler must read everything that it needs
 /// before it writes the answer. `bytes` may be null.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn unrack_incoming_request(incoming: *const Incoming, bytes: *mut usize) -> *const u8 {
+unsafe extern "C" fn unrack_incoming_request(incoming: *const HandledCall, bytes: *mut usize) -> *const u8 {
     border::or(ptr::null(), || {
         // SAFETY: null, or the call of a handler that has not returned.
         let call = unsafe { incoming.as_ref()?.call.as_ref()? };
@@ -213,7 +213,7 @@ unsafe extern "C" fn unrack_incoming_request(incoming: *const Incoming, bytes: *
 
 /// Returns the largest number of bytes that the answer may have.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn unrack_incoming_room(incoming: *const Incoming) -> usize {
+unsafe extern "C" fn unrack_incoming_room(incoming: *const HandledCall) -> usize {
     // SAFETY: null, or the call of a handler that has not returned.
     border::or(0, || unsafe { incoming.as_ref()?.call.as_ref() }.map(Call::room))
 }
@@ -221,7 +221,7 @@ unsafe extern "C" fn unrack_incoming_room(incoming: *const Incoming) -> usize {
 /// Makes the answer `bytes` long, and returns its bytes, to be written. Returns null if the client has no room for it;
 /// then the client receives that error when the handler returns. If a handler never calls this, the answer is empty.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn unrack_incoming_answer(incoming: *mut Incoming, bytes: usize) -> *mut u8 {
+unsafe extern "C" fn unrack_incoming_answer(incoming: *mut HandledCall, bytes: usize) -> *mut u8 {
     border::or(ptr::null_mut(), || {
         // SAFETY: null, or the call of a handler that has not returned, which no other thread uses.
         let incoming = unsafe { incoming.as_mut()? };
@@ -242,14 +242,14 @@ unsafe extern "C" fn unrack_incoming_answer(incoming: *mut Incoming, bytes: usiz
 
 /// Returns the process ID of the caller, as the kernel identified it.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn unrack_incoming_process(incoming: *const Incoming) -> u32 {
+unsafe extern "C" fn unrack_incoming_process(incoming: *const HandledCall) -> u32 {
     // SAFETY: null, or the call of a handler that has not returned.
     border::or(0, || unsafe { incoming.as_ref()?.call.as_ref() }.map(|call| call.peer().pid))
 }
 
 /// Returns the user ID of the caller, as the kernel identified it.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn unrack_incoming_user(incoming: *const Incoming) -> u32 {
+unsafe extern "C" fn unrack_incoming_user(incoming: *const HandledCall) -> u32 {
     // SAFETY: null, or the call of a handler that has not returned.
     border::or(u32::MAX, || unsafe { incoming.as_ref()?.call.as_ref() }.map(|call| call.peer().uid))
 }
@@ -258,17 +258,17 @@ unsafe extern "C" fn unrack_incoming_user(incoming: *const Incoming) -> u32 {
 /// `unrack_kept_free`. By then, the bytes belong to later calls, or are whatever the client writes. Returns null if the
 /// memory cannot be kept.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn unrack_incoming_keep(incoming: *const Incoming) -> *mut Kept {
+unsafe extern "C" fn unrack_incoming_keep(incoming: *const HandledCall) -> *mut MappedMessages {
     border::or(ptr::null_mut(), || {
         // SAFETY: null, or the call of a handler that has not returned.
         let call = unsafe { incoming.as_ref()?.call.as_ref()? };
-        Some(Box::into_raw(Box::new(Kept(call.keep_memory()))))
+        Some(Box::into_raw(Box::new(MappedMessages(call.keep_memory()))))
     })
 }
 
 /// Ends the keeping of a call's memory. Null is ignored.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn unrack_kept_free(kept: *mut Kept) {
+unsafe extern "C" fn unrack_kept_free(kept: *mut MappedMessages) {
     // SAFETY: as the header requires.
     unsafe { border::free(kept) }
 }

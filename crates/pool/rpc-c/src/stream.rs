@@ -2,15 +2,15 @@
 
 use crate::border;
 use crate::client::{Call, NO_TIMEOUT};
-use crate::error::{Failure, Status};
-use crate::server::{Context, Incoming, Server};
+use crate::error::{CallFailure, CallStatus};
+use crate::server::{HandlerContext, HandledCall, Server};
 use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 use unrack_rpc::Error;
 use unrack_rpc::client::Stream as Parts;
-use unrack_rpc::server::{Call as Handled, PartSource as Writes, Refusal};
+use unrack_rpc::server::{Call as Handled, PartSource as Writes, CallRefusal};
 
 /// An answer in parts that is in flight. Only one thread at a time may use it. It may be freed at any time, also after
 /// its client.
@@ -34,8 +34,8 @@ unsafe extern "C" fn unrack_call_stream(
     method: *const c_char,
     ahead: usize,
     stream: *mut *mut Stream,
-    error: *mut *mut Failure,
-) -> Status {
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     let open = || {
         // SAFETY: null, or a text, and a call that no other thread uses.
         let (method, call) = unsafe { (border::text(method, "method")?, border::reach(call, "call")?) };
@@ -52,8 +52,8 @@ unsafe extern "C" fn unrack_stream_next(
     stream: *mut Stream,
     part: *mut *const u8,
     bytes: *mut usize,
-    error: *mut *mut Failure,
-) -> Status {
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     // SAFETY: as the header requires.
     unsafe { next_part(stream, NO_TIMEOUT, part, bytes, error) }
 }
@@ -67,8 +67,8 @@ unsafe extern "C" fn unrack_stream_next_within(
     timeout_ns: u64,
     part: *mut *const u8,
     bytes: *mut usize,
-    error: *mut *mut Failure,
-) -> Status {
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     // SAFETY: as the header requires.
     unsafe { next_part(stream, timeout_ns, part, bytes, error) }
 }
@@ -80,8 +80,8 @@ unsafe fn next_part(
     timeout_ns: u64,
     part: *mut *const u8,
     bytes: *mut usize,
-    error: *mut *mut Failure,
-) -> Status {
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     let next = || {
         // SAFETY: null or a stream that no other thread uses, and null or places to write to.
         let (stream, part, bytes) = unsafe {
@@ -90,7 +90,7 @@ unsafe fn next_part(
         let next = match timeout_ns {
             NO_TIMEOUT => stream.parts.next_part()?,
             timeout_ns => match stream.parts.next_part_within(Duration::from_nanos(timeout_ns)) {
-                Err(over @ Error::Deadline { .. }) => return Err(Failure::not_yet(over)),
+                Err(over @ Error::Deadline { .. }) => return Err(CallFailure::not_yet(over)),
                 next => next?,
             },
         };
@@ -113,12 +113,12 @@ unsafe extern "C" fn unrack_stream_free(stream: *mut Stream) {
 
 /// Begins an answer in parts: reads the request, writes to `stream` a pointer that identifies the answer, and returns
 /// 0. To refuse, it returns a number as a handler does.
-pub(crate) type Opener = Option<
-    unsafe extern "C" fn(context: *mut c_void, incoming: *mut Incoming, stream: *mut *mut c_void) -> i32,
+pub(crate) type StreamOpener = Option<
+    unsafe extern "C" fn(context: *mut c_void, incoming: *mut HandledCall, stream: *mut *mut c_void) -> i32,
 >;
 /// Writes the next part of an answer. Returns `UNRACK_MORE` if another part follows, and 0 if this is the last. To
 /// refuse, it returns a number as a handler does. For each answer, it runs on only one thread at a time.
-pub(crate) type Source = Option<unsafe extern "C" fn(stream: *mut c_void, incoming: *mut Incoming) -> i32>;
+pub(crate) type Source = Option<unsafe extern "C" fn(stream: *mut c_void, incoming: *mut HandledCall) -> i32>;
 /// Ends an answer in parts, because it is completely written, the client wants no more parts, or the client is gone.
 pub(crate) type Closer = Option<unsafe extern "C" fn(stream: *mut c_void)>;
 
@@ -127,21 +127,21 @@ pub(crate) type Closer = Option<unsafe extern "C" fn(stream: *mut c_void)>;
 pub const MORE: i32 = 4096;
 
 /// An answer in parts that is in flight, on the service's side.
-struct Opened {
+struct OpenedStream {
     stream: *mut c_void,
     close: Closer,
 }
 
 // SAFETY: the header states that these functions run on other threads, one at a time for each answer.
-unsafe impl Send for Opened {}
+unsafe impl Send for OpenedStream {}
 
-impl Opened {
+impl OpenedStream {
     fn stream(&self) -> *mut c_void {
         self.stream
     }
 }
 
-impl Drop for Opened {
+impl Drop for OpenedStream {
     fn drop(&mut self) {
         if let Some(close) = self.close {
             // SAFETY: as the header requires; the answer is over.
@@ -157,27 +157,27 @@ impl Drop for Opened {
 unsafe extern "C" fn unrack_server_stream(
     server: *mut Server,
     name: *const c_char,
-    open: Opener,
+    open: StreamOpener,
     next: Source,
     close: Closer,
     context: *mut c_void,
-    error: *mut *mut Failure,
-) -> Status {
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     let add = || {
         // SAFETY: null, or a text, and a server that no other thread uses.
         let (name, server) = unsafe { (border::text(name, "name")?, border::reach(server, "server")?) };
-        let open = open.ok_or_else(|| Failure::null("open"))?;
-        let next = next.ok_or_else(|| Failure::null("next"))?;
-        let context = Context(context);
-        let begin = move |call: &mut Handled<'_>| -> Result<Writes, Refusal> {
-            let mut incoming = Incoming::from_call(call);
+        let open = open.ok_or_else(|| CallFailure::null("open"))?;
+        let next = next.ok_or_else(|| CallFailure::null("next"))?;
+        let context = HandlerContext(context);
+        let begin = move |call: &mut Handled<'_>| -> Result<Writes, CallRefusal> {
+            let mut incoming = HandledCall::from_call(call);
             let mut stream = ptr::null_mut();
             // SAFETY: the functions and their context are valid as long as the server, as the header requires.
             let number = unsafe { open(context.get(), &mut incoming, &mut stream) };
             incoming.answered(number)?;
-            let opened = Opened { stream, close };
+            let opened = OpenedStream { stream, close };
             Ok(Box::new(move |call| {
-                let mut incoming = Incoming::from_call(call);
+                let mut incoming = HandledCall::from_call(call);
                 // SAFETY: the stream that `open` wrote and its functions are valid until `close` is called, as the
                 // header requires.
                 let number = unsafe { next(opened.stream(), &mut incoming) };

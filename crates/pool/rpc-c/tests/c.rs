@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use unrack_pool::cache_control::MemoryKind;
 use unrack_pool::{Manager, manager};
-use unrack_testing::{Folder, Needed, skip};
+use unrack_testing::{TestFolder, TestRequirement, skip};
 
 fn output(command: &mut Command) -> String {
     let output = command.output().expect("the command starts");
@@ -53,11 +53,11 @@ fn a_program_in_c_lends_buffers() {
 }
 
 fn in_all_kinds_of_memory(name: &str) {
-    let folder = Folder::new(name);
+    let folder = TestFolder::new(name);
     let program = compile(&folder, name);
     let flushes = unrack_pool::cache_control::Incoherent::detect();
     if let Err(why) = &flushes {
-        skip(Needed::Flush, why);
+        skip(TestRequirement::Flush, why);
     }
     let incoherent = flushes.is_ok().then_some(MemoryKind::Incoherent);
     for mode in [MemoryKind::Coherent, MemoryKind::Model].into_iter().chain(incoherent) {

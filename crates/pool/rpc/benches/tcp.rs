@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use unrack_keys::Keys;
 use unrack_keys::folder::{VARIABLE, trust};
-use unrack_rpc::client::{Options, Window};
+use unrack_rpc::client::{Options, CallWindow};
 use unrack_rpc::{Client, Server, server};
 
 /// Time for which each figure is measured.
@@ -60,7 +60,7 @@ fn measure(scheme: &str, bytes: usize) -> (f64, f64) {
         .serve(format!("{scheme}://127.0.0.1:0"))
         .expect("a free port");
     let place = format!("{scheme}://{}", serving.address().expect("it listens"));
-    let options = Options { window: Window::Fixed(WINDOW as u16), ..Options::default() };
+    let options = Options { window: CallWindow::Fixed(WINDOW as u16), ..Options::default() };
     let client = Client::connect(place, "echo", options).expect("it serves");
     let mut took = Vec::new();
     let begun = Instant::now();

@@ -1,6 +1,6 @@
 //! Errors of calls.
 
-use crate::queue::entry::{MOST_BYTES, Status};
+use crate::queue::entry::{MOST_BYTES, EntryStatus};
 use std::time::Duration;
 use unrack_pool::wire::{Cause, Denied, PeerProcess};
 
@@ -53,9 +53,9 @@ pub enum Error {
     #[error("the handler of {peer} failed: see the log of the service")]
     Failed { peer: String },
     #[error("{peer} refused the call with status {}", status.0)]
-    Refused { peer: String, status: Status },
+    Refused { peer: String, status: EntryStatus },
     #[error("{peer} breaks the protocol: it answered with status {}", status.0)]
-    Protocol { peer: String, status: Status },
+    Protocol { peer: String, status: EntryStatus },
     #[error("two methods have the same number: {0:?} and {1:?}; rename one")]
     SameNumber(String, String),
     #[error("cannot start a thread: {0}")]
@@ -64,16 +64,16 @@ pub enum Error {
 
 impl Error {
     /// Returns the error that the status of an answer means.
-    pub(crate) fn of_status(peer: &PeerProcess, status: Status, length: u32, room: usize) -> Error {
+    pub(crate) fn of_status(peer: &PeerProcess, status: EntryStatus, length: u32, room: usize) -> Error {
         let peer = peer.to_string();
         match status {
-            Status::UNKNOWN_METHOD => Error::UnknownMethod { peer },
-            Status::TOO_LONG => Error::NoRoom { peer, needed: length as usize, room },
-            Status::FAILED => Error::Failed { peer },
-            Status::BUSY => Error::Busy { peer, held_mib: length },
+            EntryStatus::UNKNOWN_METHOD => Error::UnknownMethod { peer },
+            EntryStatus::TOO_LONG => Error::NoRoom { peer, needed: length as usize, room },
+            EntryStatus::FAILED => Error::Failed { peer },
+            EntryStatus::BUSY => Error::Busy { peer, held_mib: length },
             // The server gives up the connection after a bad buffer, but this status arrives before that news.
-            Status::BAD_BUFFER => Error::Gone { peer, cause: Cause::CannotMap },
-            status if status.0 >= Status::SERVICE => Error::Refused { peer, status },
+            EntryStatus::BAD_BUFFER => Error::Gone { peer, cause: Cause::CannotMap },
+            status if status.0 >= EntryStatus::SERVICE => Error::Refused { peer, status },
             status => Error::Protocol { peer, status },
         }
     }

@@ -57,6 +57,6 @@ pub mod wait;
 pub use client::Client;
 pub use error::Error;
 pub use method::Method;
-pub use queue::entry::Status;
+pub use queue::entry::EntryStatus;
 pub use server::Server;
-pub use wait::Waiting;
+pub use wait::WaitPolicy;

@@ -1,6 +1,6 @@
 //! Services of a pool, and the clients connected to them.
 
-use crate::ends::Layout;
+use crate::ends::QueueLayout;
 use serde::Serialize;
 use std::fmt;
 use unrack_pool::wire::{ClientId, ListingEntry, PeerProcess};
@@ -55,7 +55,7 @@ impl ServiceListing {
                         client: peer(*client),
                         open: *open,
                         queues_offset: queues.offset,
-                        slots: Layout::fitting(queues.bytes as usize).map_or(0, Layout::lines),
+                        slots: QueueLayout::fitting(queues.bytes as usize).map_or(0, QueueLayout::lines),
                     })
                 }
                 _ => None,

@@ -5,16 +5,16 @@ use crate::ready::from_timespec;
 use libc::{c_int, c_void, iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t, timespec};
 use std::time::Instant;
 use unrack_socket::kernel::{self, fail};
-use unrack_socket::memory::{self, Touch};
+use unrack_socket::memory::{self, BufferUse};
 use unrack_socket::{Pieces, close, handover, has, options, recv, send, zerocopy};
 
 /// Returns whether a list of buffers can be read.
 fn is_list(list: *const iovec, count: usize) -> bool {
-    memory::allows(Touch::Read, list.cast(), count.saturating_mul(size_of::<iovec>()))
+    memory::allows(BufferUse::Read, list.cast(), count.saturating_mul(size_of::<iovec>()))
 }
 
 /// Returns whether a message can be accessed in this way, and its list of buffers can be read.
-fn is_message(access: Touch, message: *const msghdr) -> bool {
+fn is_message(access: BufferUse, message: *const msghdr) -> bool {
     if !memory::allows(access, message.cast(), size_of::<msghdr>()) {
         return false;
     }
@@ -25,7 +25,7 @@ fn is_message(access: Touch, message: *const msghdr) -> bool {
 
 /// Returns whether `count` messages can be written.
 fn are_messages(messages: *const mmsghdr, count: u32) -> bool {
-    memory::allows(Touch::Write, messages.cast(), (count as usize).saturating_mul(size_of::<mmsghdr>()))
+    memory::allows(BufferUse::Write, messages.cast(), (count as usize).saturating_mul(size_of::<mmsghdr>()))
 }
 
 fn one(base: *const c_void, bytes: usize) -> [iovec; 1] {
@@ -46,7 +46,7 @@ pub unsafe extern "C-unwind" fn read(fd: c_int, to: *mut c_void, bytes: usize) -
     // SAFETY: the caller's own arguments.
     let native = || unsafe { libc::syscall(libc::SYS_read, fd, to, bytes) as ssize_t };
     let pieces = one(to, bytes);
-    recv::recv(fd, Pieces::unchecked(&pieces, Touch::Write), 0, |done, most, flags| match flags {
+    recv::recv(fd, Pieces::unchecked(&pieces, BufferUse::Write), 0, |done, most, flags| match flags {
         0 if done == 0 && most >= bytes => native(),
         // SAFETY: the caller's own arguments.
         _ => unsafe { kernel::recv(fd, to.cast::<u8>().wrapping_add(done), (bytes - done).min(most), flags) },
@@ -75,8 +75,8 @@ pub unsafe extern "C-unwind" fn recvfrom(
         // SAFETY: the caller's own arguments.
         unsafe { libc::syscall(libc::SYS_recvfrom, fd, to, bytes, flags | more, from, length) as ssize_t }
     };
-    let got = recv::recv(fd, Pieces::unchecked(&one(to, bytes), Touch::Write), flags, native);
-    if got >= 0 && !from.is_null() && memory::allows(Touch::Write, length.cast(), size_of::<socklen_t>()) {
+    let got = recv::recv(fd, Pieces::unchecked(&one(to, bytes), BufferUse::Write), flags, native);
+    if got >= 0 && !from.is_null() && memory::allows(BufferUse::Write, length.cast(), size_of::<socklen_t>()) {
         // SAFETY: the word was found writable. A stream has no sender's address, which the kernel indicates by a length of zero.
         unsafe { *length = 0 };
     }
@@ -166,7 +166,7 @@ pub unsafe extern "C-unwind" fn readv(fd: c_int, list: *const iovec, count: c_in
         return unsafe { next::readv(fd, list, count) };
     }
     // SAFETY: the caller's list.
-    let pieces = Pieces::unchecked(unsafe { std::slice::from_raw_parts(list, count as usize) }, Touch::Write);
+    let pieces = Pieces::unchecked(unsafe { std::slice::from_raw_parts(list, count as usize) }, BufferUse::Write);
     if pieces.left() == 0 {
         // SAFETY: the caller's own arguments.
         return unsafe { next::readv(fd, list, count) };
@@ -186,7 +186,7 @@ pub unsafe extern "C-unwind" fn readv(fd: c_int, list: *const iovec, count: c_in
 /// As `recvmsg(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-    if !has(fd) || !is_message(Touch::Write, message) {
+    if !has(fd) || !is_message(BufferUse::Write, message) {
         // SAFETY: the caller's own arguments.
         return unsafe { next::recvmsg(fd, message, flags) };
     }
@@ -216,8 +216,8 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
         unsafe { receive(fd, message, done, most, flags | more) }
     };
     let got = match control {
-        0 => recv::recv(fd, Pieces::unchecked(pieces, Touch::Write), flags, native),
-        _ => recv::recv_beside(fd, Pieces::unchecked(pieces, Touch::Write), flags, native),
+        0 => recv::recv(fd, Pieces::unchecked(pieces, BufferUse::Write), flags, native),
+        _ => recv::recv_beside(fd, Pieces::unchecked(pieces, BufferUse::Write), flags, native),
     };
     if got >= 0 && !asked_kernel {
         (message.msg_namelen, message.msg_controllen, message.msg_flags) = (0, 0, 0);
@@ -322,7 +322,7 @@ pub unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, bytes: usi
     }
     // SAFETY: the caller's own arguments.
     let native = || unsafe { libc::syscall(libc::SYS_write, fd, from, bytes) as ssize_t };
-    send::send(fd, Pieces::unchecked(&one(from, bytes), Touch::Read), 0, native)
+    send::send(fd, Pieces::unchecked(&one(from, bytes), BufferUse::Read), 0, native)
 }
 
 /// Wraps `sendto(2)`.
@@ -344,7 +344,7 @@ pub unsafe extern "C-unwind" fn sendto(
     }
     // SAFETY: the caller's own arguments.
     let native = || unsafe { libc::syscall(libc::SYS_sendto, fd, from, bytes, flags, to, length) as ssize_t };
-    send::send(fd, Pieces::unchecked(&one(from, bytes), Touch::Read), flags, native)
+    send::send(fd, Pieces::unchecked(&one(from, bytes), BufferUse::Read), flags, native)
 }
 
 /// Wraps `send(2)`.
@@ -371,7 +371,7 @@ pub unsafe extern "C-unwind" fn writev(fd: c_int, list: *const iovec, count: c_i
     let native = || unsafe { libc::syscall(libc::SYS_writev, fd, list, count) as ssize_t };
     // SAFETY: the caller's list.
     let pieces = unsafe { std::slice::from_raw_parts(list, count as usize) };
-    send::send(fd, Pieces::unchecked(pieces, Touch::Read), 0, native)
+    send::send(fd, Pieces::unchecked(pieces, BufferUse::Read), 0, native)
 }
 
 /// Wraps `sendmsg(2)`. A message with descriptors or credentials attached goes through the kernel, and so does everything that is sent
@@ -383,7 +383,7 @@ pub unsafe extern "C-unwind" fn writev(fd: c_int, list: *const iovec, count: c_i
 pub unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's own arguments.
     let native = || unsafe { kernel::sendmsg(fd, message, flags) };
-    if !is_message(Touch::Read, message) {
+    if !is_message(BufferUse::Read, message) {
         // The kernel reports the error in the message.
         return native();
     }
@@ -408,7 +408,7 @@ pub unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags
     }
     // SAFETY: the caller's list.
     let pieces = unsafe { std::slice::from_raw_parts(message.msg_iov, count) };
-    send::send(fd, Pieces::unchecked(pieces, Touch::Read), flags, native)
+    send::send(fd, Pieces::unchecked(pieces, BufferUse::Read), flags, native)
 }
 
 /// Returns whether a message has control data.

@@ -1,11 +1,11 @@
 //! Wrappers of the calls that make, duplicate, configure and close descriptors.
 
-use crate::next::{self, Next};
+use crate::next::{self, NextFunction};
 use libc::{
     F_DUPFD, F_DUPFD_CLOEXEC, F_SETFL, FIONBIO, FIONREAD, O_ASYNC, O_NONBLOCK, SOCK_NONBLOCK, SOCK_STREAM,
     c_int, c_long, c_ulong, c_void, sockaddr, socklen_t,
 };
-use unrack_socket::memory::{self, Touch};
+use unrack_socket::memory::{self, BufferUse};
 use unrack_socket::{close as ends, epoll, handover, has, is_wakeup, kernel, make, options, zerocopy};
 
 /// Wraps `connect(2)`. It calls the next library's function, which may substitute another address.
@@ -201,7 +201,7 @@ const FIOASYNC: c_ulong = 0x5452;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_int) -> c_int {
     if has(fd)
-        && memory::allows(Touch::Write, argument.cast(), size_of::<c_int>())
+        && memory::allows(BufferUse::Write, argument.cast(), size_of::<c_int>())
         && request == FIONREAD as c_ulong
         && let Some(bytes) = options::readable(fd)
     {
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn setsockopt(
     }
     let is_nodelay = (level, name) == (libc::IPPROTO_TCP, libc::TCP_NODELAY);
     let is_number = length as usize >= size_of::<c_int>()
-        && memory::allows(Touch::Read, value.cast(), size_of::<c_int>());
+        && memory::allows(BufferUse::Read, value.cast(), size_of::<c_int>());
     if is_nodelay && has(fd) && is_number {
         // SAFETY: the caller's value, which was found readable.
         let value = unsafe { value.cast::<c_int>().read_unaligned() };
@@ -303,7 +303,7 @@ pub unsafe extern "C" fn getsockopt(
     done
 }
 
-static FDOPEN: Next = Next::new(c"fdopen");
+static FDOPEN: NextFunction = NextFunction::new(c"fdopen");
 
 /// Wraps `fdopen(3)`. The socket is handed to the kernel, because the C library's streams do not call `read` through this library's
 /// wrapper.

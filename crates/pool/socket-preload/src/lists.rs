@@ -12,12 +12,12 @@ const REGISTERS: usize = if cfg!(target_arch = "x86_64") { 6 } else { 8 };
 
 /// Arguments of a call: those that were in registers, and the rest on the stack.
 #[derive(Clone, Copy)]
-struct Arguments {
+struct VariadicArguments {
     registers: *const *const c_char,
     rest: *const *const c_char,
 }
 
-impl Arguments {
+impl VariadicArguments {
     /// # Safety
     /// The call has more than `i` arguments.
     unsafe fn get(self, i: usize) -> *const c_char {
@@ -43,13 +43,13 @@ impl Arguments {
 }
 
 unsafe extern "C" fn by_path(registers: *const *const c_char, rest: *const *const c_char) -> c_int {
-    let all = Arguments { registers, rest };
+    let all = VariadicArguments { registers, rest };
     // SAFETY: the caller's own arguments, and the environment of this process.
     unsafe { execve(all.get(0), all.list().as_ptr(), environ) }
 }
 
 unsafe extern "C" fn by_name(registers: *const *const c_char, rest: *const *const c_char) -> c_int {
-    let all = Arguments { registers, rest };
+    let all = VariadicArguments { registers, rest };
     // SAFETY: the caller's own arguments.
     unsafe { execvp(all.get(0), all.list().as_ptr()) }
 }
@@ -58,7 +58,7 @@ unsafe extern "C" fn by_path_with_environment(
     registers: *const *const c_char,
     rest: *const *const c_char,
 ) -> c_int {
-    let all = Arguments { registers, rest };
+    let all = VariadicArguments { registers, rest };
     // SAFETY: the caller's own arguments; the environment follows the null.
     unsafe {
         let list = all.list();

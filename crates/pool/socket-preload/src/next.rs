@@ -12,14 +12,14 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A function of the next library that has it.
-pub(crate) struct Next {
+pub(crate) struct NextFunction {
     name: &'static CStr,
     found: AtomicPtr<c_void>,
 }
 
-impl Next {
-    pub(crate) const fn new(name: &'static CStr) -> Next {
-        Next { name, found: AtomicPtr::new(std::ptr::null_mut()) }
+impl NextFunction {
+    pub(crate) const fn new(name: &'static CStr) -> NextFunction {
+        NextFunction { name, found: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
     /// Looks the function up, unless it is already known. Returns its address; null if no library has it.

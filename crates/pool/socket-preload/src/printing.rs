@@ -4,12 +4,12 @@
 //! The number and types of the arguments are not known. Therefore each wrapper saves all registers that may hold arguments, leaves the
 //! socket to the kernel, restores the registers, and jumps to the C library's function of its name.
 
-use crate::next::Next;
+use crate::next::NextFunction;
 use libc::{c_int, c_void};
 use unrack_socket::{close as ends, kernel};
 
 /// Leaves a socket to the kernel, and returns the address at which the call continues.
-extern "C" fn leave_for(fd: c_int, next: &Next) -> *mut c_void {
+extern "C" fn leave_for(fd: c_int, next: &NextFunction) -> *mut c_void {
     let before = kernel::errno();
     ends::leave(fd);
     kernel::fail(before);

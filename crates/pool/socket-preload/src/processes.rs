@@ -3,13 +3,13 @@
 //! A program that has this library continues with the connections that it inherits, because the broker knows them. Before a program without
 //! this library starts, its connections are returned to the kernel.
 
-use crate::next::{self, Next};
+use crate::next::{self, NextFunction};
 use crate::programs;
 use libc::{c_char, c_int, c_void, pid_t};
 use std::sync::atomic::{AtomicU64, Ordering};
 use unrack_socket::{close as ends, handover, kernel, make};
 
-static FORK: Next = Next::new(c"fork");
+static FORK: NextFunction = NextFunction::new(c"fork");
 
 /// Wraps `fork(2)`. Afterwards, parent and child both have the connections.
 #[unsafe(no_mangle)]
@@ -77,7 +77,7 @@ pub extern "C" fn _Exit(status: c_int) -> ! {
 
 /// How a program starts.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Start {
+enum ProgramStart {
     /// In this process.
     Exec,
     /// In a child process.
@@ -89,7 +89,7 @@ enum Start {
 ///
 /// # Safety
 /// `path` is null or a string; `environment` is null or a list of strings that ends with a null pointer, as for `execve(2)`.
-unsafe fn prepare(path: *const c_char, environment: *const *const c_char, start: Start) -> bool {
+unsafe fn prepare(path: *const c_char, environment: *const *const c_char, start: ProgramStart) -> bool {
     // SAFETY: the caller's promise.
     let has_library = || unsafe { programs::has_library(path, environment) };
     let is_ready = handover::before_program(has_library, |fd| is_passed(fd, start));
@@ -103,7 +103,7 @@ unsafe fn prepare(path: *const c_char, environment: *const *const c_char, start:
 ///
 /// # Safety
 /// As [`prepare`].
-unsafe fn prepare_found(file: *const c_char, environment: *const *const c_char, start: Start) -> bool {
+unsafe fn prepare_found(file: *const c_char, environment: *const *const c_char, start: ProgramStart) -> bool {
     let has_library = || {
         // SAFETY: the caller's promise.
         let found = unsafe { programs::find(file) };
@@ -121,15 +121,15 @@ unsafe fn prepare_found(file: *const c_char, environment: *const *const c_char, 
 static GIVEN: [AtomicU64; GIVEN_MOST / 64] = [const { AtomicU64::new(0) }; GIVEN_MOST / 64];
 const GIVEN_MOST: usize = 1 << 16;
 
-fn is_passed(fd: c_int, start: Start) -> bool {
+fn is_passed(fd: c_int, start: ProgramStart) -> bool {
     // SAFETY: only plain numbers are passed.
     let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFD, 0) };
     let is_kept = flags >= 0 && flags & libc::c_long::from(libc::FD_CLOEXEC) == 0;
     let word = GIVEN.get(fd as usize / 64).map_or(0, |word| word.load(Ordering::Relaxed));
-    is_kept || start == Start::Spawn && flags >= 0 && word >> (fd % 64) & 1 != 0
+    is_kept || start == ProgramStart::Spawn && flags >= 0 && word >> (fd % 64) & 1 != 0
 }
 
-static ADDDUP2: Next = Next::new(c"posix_spawn_file_actions_adddup2");
+static ADDDUP2: NextFunction = NextFunction::new(c"posix_spawn_file_actions_adddup2");
 
 /// Wraps `posix_spawn_file_actions_adddup2(3)`. It notes that a spawned program may receive the descriptor.
 ///
@@ -156,10 +156,10 @@ unsafe extern "C" {
 type Execve = unsafe extern "C" fn(*const c_char, *const *const c_char, *const *const c_char) -> c_int;
 type Execv = unsafe extern "C" fn(*const c_char, *const *const c_char) -> c_int;
 
-static EXECVE: Next = Next::new(c"execve");
-static EXECV: Next = Next::new(c"execv");
-static EXECVP: Next = Next::new(c"execvp");
-static EXECVPE: Next = Next::new(c"execvpe");
+static EXECVE: NextFunction = NextFunction::new(c"execve");
+static EXECV: NextFunction = NextFunction::new(c"execv");
+static EXECVP: NextFunction = NextFunction::new(c"execvp");
+static EXECVPE: NextFunction = NextFunction::new(c"execvpe");
 
 /// Wraps `execve(2)`.
 ///
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn execve(
     environment: *const *const c_char,
 ) -> c_int {
     // SAFETY: the caller's own arguments.
-    if unsafe { !prepare(path, environment, Start::Exec) } {
+    if unsafe { !prepare(path, environment, ProgramStart::Exec) } {
         return -1;
     }
     // SAFETY: the C library's function of that name, and the caller's own arguments.
@@ -190,7 +190,7 @@ pub unsafe extern "C" fn execvpe(
     environment: *const *const c_char,
 ) -> c_int {
     // SAFETY: the caller's own arguments.
-    if unsafe { !prepare_found(file, environment, Start::Exec) } {
+    if unsafe { !prepare_found(file, environment, ProgramStart::Exec) } {
         return -1;
     }
     // SAFETY: the C library's function of that name, and the caller's own arguments.
@@ -204,7 +204,7 @@ pub unsafe extern "C" fn execvpe(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int {
     // SAFETY: the caller's path, and the environment of this process.
-    if unsafe { !prepare(path, environ, Start::Exec) } {
+    if unsafe { !prepare(path, environ, ProgramStart::Exec) } {
         return -1;
     }
     // SAFETY: the C library's function of that name, and the caller's own arguments.
@@ -218,14 +218,14 @@ pub unsafe extern "C" fn execv(path: *const c_char, arguments: *const *const c_c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int {
     // SAFETY: the caller's name, and the environment of this process.
-    if unsafe { !prepare_found(file, environ, Start::Exec) } {
+    if unsafe { !prepare_found(file, environ, ProgramStart::Exec) } {
         return -1;
     }
     // SAFETY: the C library's function of that name, and the caller's own arguments.
     unsafe { std::mem::transmute::<*mut c_void, Execv>(EXECVP.get())(file, arguments) }
 }
 
-type Spawn = unsafe extern "C" fn(
+type SpawnFunction = unsafe extern "C" fn(
     *mut pid_t,
     *const c_char,
     *const c_void,
@@ -234,8 +234,8 @@ type Spawn = unsafe extern "C" fn(
     *const *const c_char,
 ) -> c_int;
 
-static SPAWN: Next = Next::new(c"posix_spawn");
-static SPAWNP: Next = Next::new(c"posix_spawnp");
+static SPAWN: NextFunction = NextFunction::new(c"posix_spawn");
+static SPAWNP: NextFunction = NextFunction::new(c"posix_spawnp");
 
 /// Wraps `posix_spawn(3)`.
 ///
@@ -251,12 +251,12 @@ pub unsafe extern "C" fn posix_spawn(
     environment: *const *const c_char,
 ) -> c_int {
     // SAFETY: the caller's own arguments.
-    if unsafe { !prepare(path, environment, Start::Spawn) } {
+    if unsafe { !prepare(path, environment, ProgramStart::Spawn) } {
         return kernel::errno();
     }
     // SAFETY: the C library's function of that name, and the caller's own arguments.
     unsafe {
-        let next = std::mem::transmute::<*mut c_void, Spawn>(SPAWN.get());
+        let next = std::mem::transmute::<*mut c_void, SpawnFunction>(SPAWN.get());
         next(made, path, actions, attributes, arguments, environment)
     }
 }
@@ -275,18 +275,18 @@ pub unsafe extern "C" fn posix_spawnp(
     environment: *const *const c_char,
 ) -> c_int {
     // SAFETY: the caller's own arguments.
-    if unsafe { !prepare_found(file, environment, Start::Spawn) } {
+    if unsafe { !prepare_found(file, environment, ProgramStart::Spawn) } {
         return kernel::errno();
     }
     // SAFETY: the C library's function of that name, and the caller's own arguments.
     unsafe {
-        let next = std::mem::transmute::<*mut c_void, Spawn>(SPAWNP.get());
+        let next = std::mem::transmute::<*mut c_void, SpawnFunction>(SPAWNP.get());
         next(made, file, actions, attributes, arguments, environment)
     }
 }
 
-static SYSTEM: Next = Next::new(c"system");
-static POPEN: Next = Next::new(c"popen");
+static SYSTEM: NextFunction = NextFunction::new(c"system");
+static POPEN: NextFunction = NextFunction::new(c"popen");
 
 /// Wraps `system(3)`, because the C library starts the shell without calling this library's wrappers.
 ///
@@ -296,7 +296,7 @@ static POPEN: Next = Next::new(c"popen");
 pub unsafe extern "C" fn system(command: *const c_char) -> c_int {
     type Function = unsafe extern "C" fn(*const c_char) -> c_int;
     // SAFETY: a string, and the environment of this process.
-    if !command.is_null() && unsafe { !prepare(SHELL.as_ptr(), environ, Start::Exec) } {
+    if !command.is_null() && unsafe { !prepare(SHELL.as_ptr(), environ, ProgramStart::Exec) } {
         return -1;
     }
     // SAFETY: the C library's function of that name, and the caller's own argument.
@@ -311,7 +311,7 @@ pub unsafe extern "C" fn system(command: *const c_char) -> c_int {
 pub unsafe extern "C" fn popen(command: *const c_char, mode: *const c_char) -> *mut libc::FILE {
     type Function = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut libc::FILE;
     // SAFETY: a string, and the environment of this process.
-    if unsafe { !prepare(SHELL.as_ptr(), environ, Start::Exec) } {
+    if unsafe { !prepare(SHELL.as_ptr(), environ, ProgramStart::Exec) } {
         return std::ptr::null_mut();
     }
     // SAFETY: the C library's function of that name, and the caller's own arguments.
@@ -321,8 +321,8 @@ pub unsafe extern "C" fn popen(command: *const c_char, mode: *const c_char) -> *
 /// Program that `system(3)` and `popen(3)` start.
 const SHELL: &std::ffi::CStr = c"/bin/sh";
 
-static FEXECVE: Next = Next::new(c"fexecve");
-static EXECVEAT: Next = Next::new(c"execveat");
+static FEXECVE: NextFunction = NextFunction::new(c"fexecve");
+static EXECVEAT: NextFunction = NextFunction::new(c"execveat");
 
 /// Wraps `fexecve(3)`.
 ///
@@ -336,7 +336,7 @@ pub unsafe extern "C" fn fexecve(
 ) -> c_int {
     type Function = unsafe extern "C" fn(c_int, *const *const c_char, *const *const c_char) -> c_int;
     // SAFETY: the path is null, which means an unknown program.
-    if unsafe { !prepare(std::ptr::null(), environment, Start::Exec) } {
+    if unsafe { !prepare(std::ptr::null(), environment, ProgramStart::Exec) } {
         return -1;
     }
     // SAFETY: the C library's function of that name, and the caller's own arguments.
@@ -363,7 +363,7 @@ pub unsafe extern "C" fn execveat(
         c_int,
     ) -> c_int;
     // SAFETY: the path is null, which means an unknown program.
-    if unsafe { !prepare(std::ptr::null(), environment, Start::Exec) } {
+    if unsafe { !prepare(std::ptr::null(), environment, ProgramStart::Exec) } {
         return -1;
     }
     // SAFETY: the C library's function of that name, and the caller's own arguments.
@@ -379,5 +379,5 @@ pub unsafe extern "C" fn execveat(
 /// As [`prepare`].
 pub(crate) unsafe fn prepare_bare(path: *const c_char, environment: *const *const c_char) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { prepare(path, environment, Start::Exec) }
+    unsafe { prepare(path, environment, ProgramStart::Exec) }
 }

@@ -3,7 +3,7 @@
 use crate::next;
 use libc::{c_int, c_ulong, c_void, epoll_event, fd_set, pollfd, sigset_t, timespec, timeval};
 use std::time::{Duration, Instant};
-use unrack_socket::memory::{self, Touch};
+use unrack_socket::memory::{self, BufferUse};
 use unrack_socket::{epoll, kernel, poll as sockets};
 
 fn milliseconds(most: c_int) -> Option<Duration> {
@@ -99,7 +99,7 @@ pub unsafe extern "C-unwind" fn __ppoll_chk(
 /// As `poll(2)`.
 unsafe fn concerns(fds: *const pollfd, count: c_ulong) -> bool {
     let bytes = (count as usize).saturating_mul(size_of::<pollfd>());
-    if count == 0 || count > 1 << 20 || !memory::allows(Touch::Write, fds.cast(), bytes) {
+    if count == 0 || count > 1 << 20 || !memory::allows(BufferUse::Write, fds.cast(), bytes) {
         return false;
     }
     // SAFETY: the caller's descriptors.
@@ -180,7 +180,7 @@ pub unsafe extern "C-unwind" fn pselect(
 /// Returns whether one of the sets contains a socket that may be carried.
 fn any_of(count: c_int, sets: [*mut fd_set; 3]) -> bool {
     let bytes = (count.max(0) as usize).div_ceil(8);
-    if sets.iter().any(|set| !set.is_null() && !memory::allows(Touch::Write, set.cast(), bytes)) {
+    if sets.iter().any(|set| !set.is_null() && !memory::allows(BufferUse::Write, set.cast(), bytes)) {
         // The kernel reports this error.
         return false;
     }

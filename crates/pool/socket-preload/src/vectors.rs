@@ -2,7 +2,7 @@
 
 use crate::{bytes, next};
 use libc::{MSG_DONTWAIT, RWF_NOWAIT, c_int, iovec, msghdr, off64_t, ssize_t};
-use unrack_socket::memory::Touch;
+use unrack_socket::memory::BufferUse;
 use unrack_socket::{Pieces, has, kernel, recv, send};
 
 /// Returns the buffers and the flags of a call that this library handles; `None` if the kernel is to handle it.
@@ -78,14 +78,14 @@ wrapped!("preadv2(2)": preadv2, preadv64v2 => receive);
 wrapped!("pwritev2(2)": pwritev2, pwritev64v2 => send);
 
 fn receive(fd: c_int, buffers: &[iovec], wait: c_int) -> ssize_t {
-    recv::recv(fd, Pieces::unchecked(buffers, Touch::Write), wait, |done, most, more| {
+    recv::recv(fd, Pieces::unchecked(buffers, BufferUse::Write), wait, |done, most, more| {
         // SAFETY: the caller's buffers.
         unsafe { bytes::receive(fd, &mut message_of(buffers), done, most, wait | more) }
     })
 }
 
 fn send(fd: c_int, buffers: &[iovec], wait: c_int) -> ssize_t {
-    send::send(fd, Pieces::unchecked(buffers, Touch::Read), wait, || {
+    send::send(fd, Pieces::unchecked(buffers, BufferUse::Read), wait, || {
         let message = message_of(buffers);
         // SAFETY: a local message that refers to the caller's buffers.
         unsafe { kernel::sendmsg(fd, &raw const message, wait) }

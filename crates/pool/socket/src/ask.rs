@@ -4,7 +4,7 @@
 //! once, and the first end when it asks again. Therefore short connections cost nothing, and a peer without this library never receives
 //! anything from it.
 
-use crate::area::{Map, Unmappable};
+use crate::area::{AreaMapping, Unmappable};
 use crate::request::{self, Descriptor};
 use crate::table::{self, Socket};
 use crate::wire::{Connection, Reply, Request};
@@ -108,10 +108,10 @@ fn stay(socket: &Socket) {
 }
 
 /// Asks the broker for the area of a connected socket.
-fn send_request(fd: c_int, asked: Connection) -> Option<(Reply, Option<Map>)> {
+fn send_request(fd: c_int, asked: Connection) -> Option<(Reply, Option<AreaMapping>)> {
     let (reply, passed) = request::send(Request::Area(asked), fd)?;
     match reply {
-        Reply::Area(end) => match Map::open(passed?.0) {
+        Reply::Area(end) => match AreaMapping::open(passed?.0) {
             Ok(map) => Some((Reply::Area(end), Some(map))),
             Err(Unmappable::NotAnArea | Unmappable::Kernel) => Some((Reply::Never, None)),
         },

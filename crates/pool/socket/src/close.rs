@@ -1,6 +1,6 @@
 //! Duplication and closing of descriptors, forks, and exits of processes.
 
-use crate::area::{Look, Phase};
+use crate::area::{RingReading, ByteSource};
 use crate::carried::CarriedEnd;
 use crate::table::{self, Socket};
 use crate::{description, epoll, kernel, lock, wakeup};
@@ -41,11 +41,11 @@ fn announce_close(carried: &CarriedEnd<'_>) {
     carried.wake_sender();
     // The kernel resets a connection that is closed with bytes unread. To the kernel, unread wake bytes are such bytes.
     inward.signals().want_data.store(0, Ordering::SeqCst);
-    if matches!(inward.phase(), Phase::Ring | Phase::Over) {
+    if matches!(inward.phase(), ByteSource::Ring | ByteSource::Over) {
         take_in_last_wakes(carried);
     }
     // The kernel also resets a connection when bytes are lost.
-    if matches!(inward.look(), Look::Bytes(_)) {
+    if matches!(inward.look(), RingReading::Bytes(_)) {
         kernel::reset_at_end(carried.fd);
     }
 }
@@ -77,7 +77,7 @@ pub fn exiting() {
         let is_last = socket.description().release() && socket.is_shared.load(Ordering::Relaxed) == 0;
         match socket.carried() {
             Some(carried) if is_last => announce_close(&carried),
-            Some(carried) if matches!(carried.inward.phase(), Phase::Ring | Phase::Over) => {
+            Some(carried) if matches!(carried.inward.phase(), ByteSource::Ring | ByteSource::Over) => {
                 carried.drain();
             }
             _ => {}

@@ -6,7 +6,7 @@
 
 use crate::kernel;
 use crate::lock::{Lock, thread_number};
-use crate::zerocopy::calls::Calls;
+use crate::zerocopy::calls::ZerocopyCounts;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -43,7 +43,7 @@ pub(crate) struct Description {
     /// Locks for this end's calls on the rings. They are not in the area, because there the other end could hold them.
     pub(crate) send: Lock,
     pub(crate) recv: Lock,
-    pub(crate) zerocopy: Calls,
+    pub(crate) zerocopy: ZerocopyCounts,
     /// 1 if the program asked to be informed how many bytes are left after each message (`TCP_INQ`).
     pub(crate) inq: AtomicU32,
 }
@@ -57,20 +57,20 @@ const CLOSED: u32 = 1 << 31;
 const RECYCLED: u32 = 1 << 30;
 
 /// A call in progress. Dropping this value ends it.
-pub(crate) struct Inside<'a>(&'a Gate);
+pub(crate) struct CallInProgress<'a>(&'a Gate);
 
 impl Gate {
     /// Enters the gate. Spins while the gate is closed, which lasts a few instructions.
-    pub(crate) fn enter(&self) -> Inside<'_> {
+    pub(crate) fn enter(&self) -> CallInProgress<'_> {
         while self.0.fetch_add(1, Ordering::SeqCst) & CLOSED != 0 {
             self.0.fetch_sub(1, Ordering::SeqCst);
             std::hint::spin_loop();
         }
-        Inside(self)
+        CallInProgress(self)
     }
 }
 
-impl Inside<'_> {
+impl CallInProgress<'_> {
     /// Runs a function if no other call is in progress, and keeps others out meanwhile. Returns false without running it otherwise.
     pub(crate) fn alone(&self, then: impl FnOnce()) -> bool {
         let closed = self.0.0.compare_exchange(1, 1 | CLOSED, Ordering::SeqCst, Ordering::SeqCst);
@@ -82,7 +82,7 @@ impl Inside<'_> {
     }
 }
 
-impl Drop for Inside<'_> {
+impl Drop for CallInProgress<'_> {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::SeqCst);
     }

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 pub(crate) struct Lock(AtomicU32);
 
 /// A lock that is held; dropping it releases it.
-pub(crate) struct Held<'a> {
+pub(crate) struct SharedLockGuard<'a> {
     lock: &'a Lock,
     /// True if this thread already held the lock: it runs a signal handler that interrupted the owner.
     nested: bool,
@@ -31,19 +31,19 @@ impl Lock {
     }
 
     /// Takes the lock, and waits for it if necessary.
-    pub(crate) fn take(&self) -> Held<'_> {
+    pub(crate) fn take(&self) -> SharedLockGuard<'_> {
         let own = thread_number();
         match self.0.compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => Held { lock: self, nested: false },
-            Err(owner) if owner & !WAITERS == own => Held { lock: self, nested: true },
+            Ok(_) => SharedLockGuard { lock: self, nested: false },
+            Err(owner) if owner & !WAITERS == own => SharedLockGuard { lock: self, nested: true },
             Err(_) => self.wait(own),
         }
     }
 
-    fn wait(&self, own: u32) -> Held<'_> {
+    fn wait(&self, own: u32) -> SharedLockGuard<'_> {
         for _ in 0..ATTEMPTS {
             if self.0.compare_exchange_weak(0, own, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                return Held { lock: self, nested: false };
+                return SharedLockGuard { lock: self, nested: false };
             }
             std::hint::spin_loop();
         }
@@ -55,7 +55,7 @@ impl Lock {
                 let taken =
                     self.0.compare_exchange(word, own | WAITERS, Ordering::Acquire, Ordering::Relaxed);
                 if taken.is_ok() {
-                    return Held { lock: self, nested: false };
+                    return SharedLockGuard { lock: self, nested: false };
                 }
                 continue;
             }
@@ -67,7 +67,7 @@ impl Lock {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for SharedLockGuard<'_> {
     fn drop(&mut self) {
         if !self.nested && self.lock.0.swap(0, Ordering::Release) & WAITERS != 0 {
             kernel::futex_wake(&self.lock.0, 1);

@@ -21,23 +21,23 @@ static PAGES: [AtomicUsize; KEPT] = [const { AtomicUsize::new(0) }; KEPT];
 
 /// How a call accesses a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Touch {
+pub enum BufferUse {
     Read,
     Write,
 }
 
 /// Returns whether the bytes at `place` can be accessed in this way.
 #[inline]
-pub fn allows(touch: Touch, place: *const u8, bytes: usize) -> bool {
+pub fn allows(touch: BufferUse, place: *const u8, bytes: usize) -> bool {
     let begin = place as usize;
     let Some(last) = begin.checked_add(bytes.max(1) - 1) else { return bytes == 0 };
     let first = begin & !(PAGE - 1);
     bytes == 0 || (first..=last).step_by(PAGE).all(|page| is_kept(touch, page)) || ask(touch, first, last)
 }
 
-fn is_kept(touch: Touch, page: usize) -> bool {
+fn is_kept(touch: BufferUse, page: usize) -> bool {
     let kept = PAGES[page / PAGE % KEPT].load(Ordering::Relaxed);
-    kept == page | WRITABLE || touch == Touch::Read && kept == page && page != 0
+    kept == page | WRITABLE || touch == BufferUse::Read && kept == page && page != 0
 }
 
 /// Removes pages from the cache, because the program unmaps or protects them.
@@ -50,7 +50,7 @@ pub fn forget(place: usize, bytes: usize) {
 
 /// Asks the kernel about the pages between two addresses.
 #[cold]
-fn ask(touch: Touch, first: usize, last: usize) -> bool {
+fn ask(touch: BufferUse, first: usize, last: usize) -> bool {
     let before = kernel::errno();
     let is_good = match populate(touch, first, last) {
         0 => true,
@@ -60,7 +60,7 @@ fn ask(touch: Touch, first: usize, last: usize) -> bool {
     };
     kernel::fail(before);
     if is_good {
-        let mark = if touch == Touch::Write { WRITABLE } else { 0 };
+        let mark = if touch == BufferUse::Write { WRITABLE } else { 0 };
         for page in (first..=last).step_by(PAGE).take(KEPT) {
             PAGES[page / PAGE % KEPT].store(page | mark, Ordering::Relaxed);
         }
@@ -69,10 +69,10 @@ fn ask(touch: Touch, first: usize, last: usize) -> bool {
 }
 
 /// Makes the kernel map the pages as an access would. Returns the error, or 0.
-fn populate(touch: Touch, first: usize, last: usize) -> c_int {
+fn populate(touch: BufferUse, first: usize, last: usize) -> c_int {
     let advice = match touch {
-        Touch::Read => libc::MADV_POPULATE_READ,
-        Touch::Write => libc::MADV_POPULATE_WRITE,
+        BufferUse::Read => libc::MADV_POPULATE_READ,
+        BufferUse::Write => libc::MADV_POPULATE_WRITE,
     };
     let first = first & !(page_bytes() - 1);
     // SAFETY: pages are mapped as by an access, and their content does not change.
@@ -90,11 +90,11 @@ fn page_bytes() -> usize {
 fn can_populate() -> bool {
     static CAN: OnceLock<bool> = OnceLock::new();
     let own = PAGES.as_ptr() as usize;
-    *CAN.get_or_init(|| populate(Touch::Read, own, own) == 0)
+    *CAN.get_or_init(|| populate(BufferUse::Read, own, own) == 0)
 }
 
 /// Returns whether `/proc/self/maps` lists all these addresses with the right to access them in this way.
-fn is_mapped(touch: Touch, first: usize, last: usize) -> bool {
+fn is_mapped(touch: BufferUse, first: usize, last: usize) -> bool {
     let Ok(list) = std::fs::read_to_string("/proc/self/maps") else { return true };
     let mut next = first;
     for line in list.lines() {
@@ -102,7 +102,7 @@ fn is_mapped(touch: Touch, first: usize, last: usize) -> bool {
         let (Some(range), Some(rights)) = (words.next(), words.next()) else { continue };
         let Some((begin, end)) = range.split_once('-') else { continue };
         let number = |text| usize::from_str_radix(text, 16).unwrap_or(0);
-        let letter = if touch == Touch::Write { 'w' } else { 'r' };
+        let letter = if touch == BufferUse::Write { 'w' } else { 'r' };
         if (number(begin)..number(end)).contains(&next) && rights.contains(letter) {
             next = number(end);
         }
@@ -126,24 +126,24 @@ mod tests {
     #[test]
     fn what_cannot_be_reached_is_found_before_it_is() {
         let own = [0_u8; 100];
-        assert!(allows(Touch::Read, own.as_ptr(), 100) && allows(Touch::Write, own.as_ptr(), 100));
+        assert!(allows(BufferUse::Read, own.as_ptr(), 100) && allows(BufferUse::Write, own.as_ptr(), 100));
         for bad in [std::ptr::null(), 8 as *const u8, usize::MAX as *const u8] {
-            assert!(!allows(Touch::Read, bad, 10) && !allows(Touch::Write, bad, 10), "{bad:?}");
-            assert!(allows(Touch::Read, bad, 0));
+            assert!(!allows(BufferUse::Read, bad, 10) && !allows(BufferUse::Write, bad, 10), "{bad:?}");
+            assert!(allows(BufferUse::Read, bad, 0));
         }
         let (none, constant) = (map(1, libc::PROT_NONE), map(1, libc::PROT_READ));
-        assert!(!allows(Touch::Read, none, 1) && !allows(Touch::Write, none, 1));
-        assert!(allows(Touch::Read, constant, PAGE) && !allows(Touch::Write, constant, 1));
+        assert!(!allows(BufferUse::Read, none, 1) && !allows(BufferUse::Write, none, 1));
+        assert!(allows(BufferUse::Read, constant, PAGE) && !allows(BufferUse::Write, constant, 1));
     }
 
     #[test]
     fn what_was_unmapped_is_not_taken_for_what_it_was() {
         let two = map(2, libc::PROT_READ | libc::PROT_WRITE);
-        assert!(allows(Touch::Write, two, 2 * PAGE));
+        assert!(allows(BufferUse::Write, two, 2 * PAGE));
         let second = two.wrapping_add(PAGE);
         // SAFETY: memory that this test mapped.
         unsafe { libc::munmap(second.cast_mut().cast(), PAGE) };
         forget(second as usize, PAGE);
-        assert!(allows(Touch::Write, two, PAGE) && !allows(Touch::Write, two, PAGE + 1));
+        assert!(allows(BufferUse::Write, two, PAGE) && !allows(BufferUse::Write, two, PAGE + 1));
     }
 }

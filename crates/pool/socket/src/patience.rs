@@ -14,12 +14,12 @@ const LEAST: u32 = 5_000;
 const LOOKS: u32 = 16;
 
 /// Nanoseconds for which a wait spins before it sleeps.
-pub(crate) struct Patience(AtomicU32);
+pub(crate) struct SpinTime(AtomicU32);
 
-impl Patience {
+impl SpinTime {
     /// Returns the initial patience, for a wait without history.
-    pub(crate) const fn new() -> Patience {
-        Patience(AtomicU32::new(FIRST))
+    pub(crate) const fn new() -> SpinTime {
+        SpinTime(AtomicU32::new(FIRST))
     }
 
     /// Resets the patience to its initial value.

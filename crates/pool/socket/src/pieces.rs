@@ -1,7 +1,7 @@
 //! The caller's buffers, as a cursor into a list of them.
 
 #[cfg(not(loom))]
-use crate::memory::{self, Touch};
+use crate::memory::{self, BufferUse};
 use libc::iovec;
 
 /// Cursor into the buffers of a call: the bytes before it have been transferred.
@@ -13,7 +13,7 @@ pub struct Pieces<'a> {
     left: usize,
     /// The access for which each buffer is checked before its bytes are copied; `None` for buffers that this library made.
     #[cfg(not(loom))]
-    access: Option<Touch>,
+    access: Option<BufferUse>,
     /// True once a buffer was found that cannot be accessed.
     is_bad: bool,
 }
@@ -34,7 +34,7 @@ impl<'a> Pieces<'a> {
 
     /// Makes a cursor at the first byte of a program's buffers, whose addresses may be invalid.
     #[cfg(not(loom))]
-    pub fn unchecked(list: &'a [iovec], access: Touch) -> Pieces<'a> {
+    pub fn unchecked(list: &'a [iovec], access: BufferUse) -> Pieces<'a> {
         Pieces { access: Some(access), ..Pieces::new(list) }
     }
 

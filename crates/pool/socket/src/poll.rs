@@ -2,8 +2,8 @@
 
 use crate::epoll::{nested, set};
 use crate::kernel::{self, fail};
-use crate::patience::Patience;
-use crate::ready::{self, Ready};
+use crate::patience::SpinTime;
+use crate::ready::{self, PollBits};
 use crate::table;
 use crate::wakeup::{self, Wakeup};
 use libc::{POLLIN, POLLRDHUP, c_int, c_void, fd_set, pollfd};
@@ -15,7 +15,7 @@ const NAP: Duration = Duration::from_secs(1);
 /// Longest sleep of a caller that waits for room which the other end cannot announce, because the other end's direction has not begun.
 const SHORT_NAP: Duration = Duration::from_millis(10);
 
-static PATIENCE: Patience = Patience::new();
+static PATIENCE: SpinTime = SpinTime::new();
 
 /// Returns whether a descriptor in the list is a carried socket, or an `epoll` set that contains one.
 pub fn concerns(fds: &[pollfd]) -> bool {
@@ -82,7 +82,7 @@ fn has_news(one: &pollfd) -> bool {
         return one.events & ready::READS != 0 && set::any(one.fd);
     }
     let Some(socket) = table::get(one.fd) else { return false };
-    socket.carried().is_some_and(|carried| Ready::of(&carried, one.events).now != 0)
+    socket.carried().is_some_and(|carried| PollBits::of(&carried, one.events).now != 0)
 }
 
 /// Fills in the events that this library knows, and the events that the kernel is to be asked for. Returns the number of ready descriptors.
@@ -100,7 +100,7 @@ fn evaluate(fds: &mut [pollfd], asked: &mut [pollfd], sleep: Option<Option<Wakeu
         } else if let Some(socket) = table::get(one.fd)
             && let Some(carried) = socket.carried()
         {
-            let mut ready = Ready::of(&carried, one.events);
+            let mut ready = PollBits::of(&carried, one.events);
             if let Some(wakeup) = sleep {
                 let alone = carried.this_end().sleepers.fetch_add(1, Ordering::SeqCst) == 0;
                 wakeup::state(carried.this_end(), wakeup, false, alone);
@@ -110,7 +110,7 @@ fn evaluate(fds: &mut [pollfd], asked: &mut [pollfd], sleep: Option<Option<Wakeu
                 }
                 ready.arm(&carried, one.events);
                 fence(Ordering::SeqCst);
-                ready = Ready::of(&carried, one.events);
+                ready = PollBits::of(&carried, one.events);
             }
             one.revents = ready.now;
             ask.events = to_kernel(&ready);
@@ -120,7 +120,7 @@ fn evaluate(fds: &mut [pollfd], asked: &mut [pollfd], sleep: Option<Option<Wakeu
     found
 }
 
-fn to_kernel(ready: &Ready) -> libc::c_short {
+fn to_kernel(ready: &PollBits) -> libc::c_short {
     let wakes = ready.rings_in || ready.rings_out;
     ready.kernel | if wakes { POLLIN | POLLRDHUP } else { 0 }
 }
@@ -145,7 +145,7 @@ fn translate(fds: &mut [pollfd], asked: &[pollfd]) -> isize {
         let socket = table::get(one.fd);
         one.revents |= match socket.as_ref().and_then(|socket| socket.carried()) {
             Some(carried) if reported != 0 => ready::after_wake(&carried, one.events, reported),
-            Some(carried) => Ready::of(&carried, one.events).now,
+            Some(carried) => PollBits::of(&carried, one.events).now,
             None if set::has_carried(one.fd) => {
                 let is_ready = match reported & ready::READS {
                     0 => set::any(one.fd),

@@ -1,6 +1,6 @@
 //! Readiness of a socket. It depends on the socket's area and on its kernel connection.
 
-use crate::area::{Look, Phase};
+use crate::area::{RingReading, ByteSource};
 use crate::carried::{CarriedEnd, Woken};
 use libc::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM, c_short};
 
@@ -9,7 +9,7 @@ pub(crate) const WRITES: c_short = POLLOUT | POLLWRNORM;
 
 /// Readiness of a socket, in the event bits of `poll`.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Ready {
+pub(crate) struct PollBits {
     /// Events that hold now.
     pub(crate) now: c_short,
     /// Events that the kernel is to be asked for, because it carries the bytes in question.
@@ -20,11 +20,11 @@ pub(crate) struct Ready {
     pub(crate) rings_out: bool,
 }
 
-impl Ready {
+impl PollBits {
     /// Returns the readiness of a socket for the events in `asked`.
-    pub(crate) fn of(carried: &CarriedEnd<'_>, asked: c_short) -> Ready {
+    pub(crate) fn of(carried: &CarriedEnd<'_>, asked: c_short) -> PollBits {
         carried.settle();
-        let mut ready = Ready { kernel: asked & (POLLPRI | POLLRDHUP), ..Ready::default() };
+        let mut ready = PollBits { kernel: asked & (POLLPRI | POLLRDHUP), ..PollBits::default() };
         ready.read(carried, asked & READS);
         ready.write(carried, asked & WRITES);
         if carried.entry.description().zerocopy.has_report() {
@@ -40,16 +40,16 @@ impl Ready {
         }
         if carried.receives_by_ring() {
             match carried.inward.look() {
-                Look::Bytes(_) | Look::Broken => self.now |= asked,
-                Look::Empty => self.rings_in = true,
-                Look::Ended => {
+                RingReading::Bytes(_) | RingReading::Broken => self.now |= asked,
+                RingReading::Empty => self.rings_in = true,
+                RingReading::Ended => {
                     carried.drain();
                     self.kernel |= asked;
                 }
             }
             return;
         }
-        if carried.inward.phase() == Phase::Over {
+        if carried.inward.phase() == ByteSource::Over {
             carried.drain();
         }
         self.kernel |= asked;
@@ -71,7 +71,7 @@ impl Ready {
             carried.inward.request_data();
         }
         if self.rings_out && asked & WRITES != 0 {
-            if carried.inward.phase() == Phase::Kernel {
+            if carried.inward.phase() == ByteSource::Kernel {
                 // The other end can send a wake byte only if its own direction has begun. Agree to that now, because it may have no bytes
                 // to send.
                 carried.agree();
@@ -95,13 +95,13 @@ pub(crate) fn after_wake(carried: &CarriedEnd<'_>, asked: c_short, reported: c_s
     }
     now |= reported & asked & POLLRDHUP;
     if carried.receives_by_ring()
-        && carried.inward.look() == Look::Empty
+        && carried.inward.look() == RingReading::Empty
         && reported & (POLLIN | POLLRDHUP) != 0
         && let Some(Woken::End) = carried.look_at_kernel()
     {
         // The end of the stream makes the socket readable, and the kernel answers a later write.
         return now | asked & (READS | WRITES);
     }
-    let ready = Ready::of(carried, asked);
+    let ready = PollBits::of(carried, asked);
     now | ready.now | reported & ready.kernel
 }

@@ -1,6 +1,6 @@
 //! Receiving: from the kernel up to the byte at which the ring begins, then from the ring, and then from the kernel again.
 
-use crate::area::{Look, Phase, UNSET};
+use crate::area::{RingReading, ByteSource, UNSET};
 use crate::ask;
 use crate::deadline::Deadline;
 use crate::carried::{CarriedEnd, Woken};
@@ -27,7 +27,7 @@ pub type Taker<'a> = &'a mut dyn FnMut(*const u8, usize) -> isize;
 
 /// Receives into buffers. `native` is the caller's own call to the kernel, used for all bytes that are not in the ring. Its arguments are
 /// the number of bytes already in the buffers, the most bytes that it may add, and additional flags.
-pub fn recv(fd: c_int, to: Pieces<'_>, flags: c_int, native: impl Native) -> isize {
+pub fn recv(fd: c_int, to: Pieces<'_>, flags: c_int, native: impl KernelCall) -> isize {
     let Some(socket) = table::get(fd) else { return native(0, usize::MAX, 0) };
     // A Unix socket has no error queue, and receives as if the flag were not set.
     let is_kernels = MSG_OOB | if socket.is_unix() { 0 } else { MSG_ERRQUEUE };
@@ -39,7 +39,7 @@ pub fn recv(fd: c_int, to: Pieces<'_>, flags: c_int, native: impl Native) -> isi
 
 /// Receives as [`recv`] does, for a call that also accepts descriptors. On a Unix socket, the call then ends where the ring begins, because
 /// the kernel ends a call after bytes that had descriptors attached.
-pub fn recv_beside(fd: c_int, to: Pieces<'_>, flags: c_int, native: impl Native) -> isize {
+pub fn recv_beside(fd: c_int, to: Pieces<'_>, flags: c_int, native: impl KernelCall) -> isize {
     let Some(socket) = table::get(fd) else { return native(0, usize::MAX, 0) };
     let mut call = Call::new(&socket, to, None, flags);
     call.enters_ring = !socket.is_unix();
@@ -47,8 +47,8 @@ pub fn recv_beside(fd: c_int, to: Pieces<'_>, flags: c_int, native: impl Native)
 }
 
 /// The caller's own call to the kernel: see [`recv`].
-pub trait Native: Fn(usize, usize, c_int) -> isize {}
-impl<F: Fn(usize, usize, c_int) -> isize> Native for F {}
+pub trait KernelCall: Fn(usize, usize, c_int) -> isize {}
+impl<F: Fn(usize, usize, c_int) -> isize> KernelCall for F {}
 
 /// Lets a function read at most `most` bytes in place. With `MSG_PEEK` the bytes stay in the ring. `native` as for [`recv`].
 pub fn take(
@@ -56,7 +56,7 @@ pub fn take(
     most: usize,
     flags: c_int,
     taker: Taker<'_>,
-    native: impl Native,
+    native: impl KernelCall,
 ) -> isize {
     let Some(socket) = table::get(fd) else { return native(0, usize::MAX, 0) };
     let nowhere = [iovec { iov_base: std::ptr::null_mut(), iov_len: most }];
@@ -68,7 +68,7 @@ pub fn discard(fd: c_int, bytes: usize) {
     let Some(socket) = table::get(fd) else { return };
     let Some(carried) = socket.carried() else { return };
     let held = carried.lock_recv();
-    if let Look::Bytes(available) = carried.inward.look() {
+    if let RingReading::Bytes(available) = carried.inward.look() {
         carried.inward.discard(bytes.min(available));
     }
     drop(held);
@@ -97,7 +97,7 @@ impl<'a> Call<'a> {
         Call { socket, to, taker, flags, done: 0, enters_ring: !is_pointer, deadline }
     }
 
-    fn run(mut self, native: impl Native) -> isize {
+    fn run(mut self, native: impl KernelCall) -> isize {
         loop {
             let step = match self.socket.carried() {
                 Some(_) if self.socket.description().is_lent() => self.wait_for_relay(),
@@ -111,17 +111,17 @@ impl<'a> Call<'a> {
     }
 
     /// Does one step of a call on a socket that has an area.
-    fn carried_step(&mut self, carried: &CarriedEnd<'_>, native: impl Native) -> Step {
-        if self.peeks_for_all() && carried.inward.phase() != Phase::Kernel {
+    fn carried_step(&mut self, carried: &CarriedEnd<'_>, native: impl KernelCall) -> Step {
+        if self.peeks_for_all() && carried.inward.phase() != ByteSource::Kernel {
             return self.peek_all(carried, &native);
         }
         carried.settle();
         match carried.inward.phase() {
-            Phase::Kernel if carried.agree() => Step::Again,
-            Phase::Kernel => self.through_kernel(&native),
-            Phase::Agreed => self.before_ring(carried, &native),
-            Phase::Ring => self.by_ring(carried, &native),
-            Phase::Over => Step::Done(self.after_ring(carried, &native)),
+            ByteSource::Kernel if carried.agree() => Step::Again,
+            ByteSource::Kernel => self.through_kernel(&native),
+            ByteSource::Agreed => self.before_ring(carried, &native),
+            ByteSource::Ring => self.by_ring(carried, &native),
+            ByteSource::Over => Step::Done(self.after_ring(carried, &native)),
         }
     }
 
@@ -138,10 +138,10 @@ impl<'a> Call<'a> {
     }
 
     /// Receives from the kernel, and counts the bytes and the call.
-    fn through_kernel(&mut self, native: impl Native) -> Step {
+    fn through_kernel(&mut self, native: impl KernelCall) -> Step {
         let description = self.socket.description();
         let inside = description.receiving.enter();
-        if self.socket.carried().is_some_and(|carried| carried.inward.phase() != Phase::Kernel) {
+        if self.socket.carried().is_some_and(|carried| carried.inward.phase() != ByteSource::Kernel) {
             return Step::Again;
         }
         let got = native(0, usize::MAX, 0);
@@ -175,14 +175,14 @@ impl<'a> Call<'a> {
     }
 
     /// Receives bytes that were sent before the ring begins, and then continues in the ring.
-    fn before_ring(&mut self, carried: &CarriedEnd<'_>, native: impl Native) -> Step {
+    fn before_ring(&mut self, carried: &CarriedEnd<'_>, native: impl KernelCall) -> Step {
         if self.to.left() == 0 {
             // As in the kernel, even a call for zero bytes waits until there are bytes.
             let is_there = self.done > 0 || carried.readable() > 0;
             return Step::Done(if is_there { self.done as isize } else { native(0, usize::MAX, 0) });
         }
         let held = carried.lock_recv();
-        if carried.inward.phase() != Phase::Agreed {
+        if carried.inward.phase() != ByteSource::Agreed {
             return Step::Again;
         }
         let received = &self.socket.description().received;
@@ -190,12 +190,12 @@ impl<'a> Call<'a> {
         // Load `begin` after reading the number of bytes: if wake bytes are among them, `begin` is visibly set.
         let begin = carried.inward.begin();
         if begin == UNSET && carried.inward.has_ended() && !carried.inward.has_begun() {
-            carried.inward.set_phase(Phase::Over);
+            carried.inward.set_phase(ByteSource::Over);
             return Step::Again;
         }
         let left = begin.wrapping_sub(received.load(Ordering::Acquire));
         if begin != UNSET && left == 0 {
-            carried.inward.set_phase(Phase::Ring);
+            carried.inward.set_phase(ByteSource::Ring);
             return Step::Again;
         }
         let most = if begin == UNSET { there } else { there.min(left as usize) };
@@ -236,7 +236,7 @@ impl<'a> Call<'a> {
         }
         let now = received.fetch_add(got as u64, Ordering::AcqRel).wrapping_add(got as u64);
         if now == begin {
-            carried.inward.set_phase(Phase::Ring);
+            carried.inward.set_phase(ByteSource::Ring);
             if self.enters_ring && self.to.left() > 0 {
                 return Step::Again;
             }
@@ -247,7 +247,7 @@ impl<'a> Call<'a> {
     /// Peeks at the bytes in the ring, after peeking at those in the kernel. Returns the number of bytes from the two together.
     fn peek_ring(&mut self, carried: &CarriedEnd<'_>) -> isize {
         if self.enters_ring
-            && let Look::Bytes(available) = carried.inward.look()
+            && let RingReading::Bytes(available) = carried.inward.look()
         {
             self.done += carried.inward.peek(&mut self.to, available);
         }
@@ -263,13 +263,13 @@ impl<'a> Call<'a> {
     }
 
     /// Receives from the ring, and then from the kernel if the ring has ended.
-    fn by_ring(&mut self, carried: &CarriedEnd<'_>, native: impl Native) -> Step {
+    fn by_ring(&mut self, carried: &CarriedEnd<'_>, native: impl KernelCall) -> Step {
         if self.to.left() == 0 && self.done > 0 {
             return Step::Done(self.done as isize);
         }
         let held = carried.lock_recv();
         match carried.inward.look() {
-            Look::Bytes(available) => {
+            RingReading::Bytes(available) => {
                 let got = self.take(carried, available);
                 if got < 0 {
                     return Step::Done(self.or(kernel::errno()));
@@ -294,17 +294,17 @@ impl<'a> Call<'a> {
                 }
                 return self.go_on_for_all();
             }
-            Look::Ended => {
-                carried.inward.set_phase(Phase::Over);
+            RingReading::Ended => {
+                carried.inward.set_phase(ByteSource::Over);
                 return Step::Again;
             }
-            Look::Broken => {
+            RingReading::Broken => {
                 drop(held);
                 carried.leave();
-                carried.inward.set_phase(Phase::Over);
+                carried.inward.set_phase(ByteSource::Over);
                 return Step::Done(fail(libc::ECONNRESET));
             }
-            Look::Empty => {}
+            RingReading::Empty => {}
         }
         drop(held);
         let woken = if self.done > 0 && self.is_nonblocking() {
@@ -323,7 +323,7 @@ impl<'a> Call<'a> {
             Woken::End => self.at_end(carried),
             Woken::Error(errno @ (libc::EINTR | libc::EAGAIN)) => Step::Done(self.or(errno)),
             Woken::Error(errno) => {
-                if let Look::Bytes(_) = carried.inward.look() {
+                if let RingReading::Bytes(_) = carried.inward.look() {
                     return Step::Again;
                 }
                 let is_end = errno == libc::ECONNRESET && carried.out.is_ring() && carried.is_reset_by_wakes();
@@ -363,7 +363,7 @@ impl<'a> Call<'a> {
     /// Ends the direction because the kernel's connection has ended. Bytes that the other end put into the ring before that are received
     /// first.
     fn at_end(&mut self, carried: &CarriedEnd<'_>) -> Step {
-        if carried.inward.look() != Look::Empty {
+        if carried.inward.look() != RingReading::Empty {
             return Step::Again;
         }
         let is_reset = carried.is_reset();
@@ -375,7 +375,7 @@ impl<'a> Call<'a> {
     }
 
     /// Receives from the kernel, after any remaining wake bytes.
-    fn after_ring(&mut self, carried: &CarriedEnd<'_>, native: impl Native) -> isize {
+    fn after_ring(&mut self, carried: &CarriedEnd<'_>, native: impl KernelCall) -> isize {
         if self.done > 0 {
             return self.more_from_kernel(carried, &native);
         }
@@ -397,7 +397,7 @@ impl<'a> Call<'a> {
 
     /// Adds bytes from the kernel after those from the ring, and waits for them if the call waits for all. An end of stream or an error is
     /// left for the next call, as in the kernel.
-    fn more_from_kernel(&mut self, carried: &CarriedEnd<'_>, native: impl Native) -> isize {
+    fn more_from_kernel(&mut self, carried: &CarriedEnd<'_>, native: impl KernelCall) -> isize {
         while self.to.left() > 0 {
             carried.drain();
             if carried.inward.wakes() == 0 && kernel::readable(self.socket.fd) > 0 {
@@ -428,7 +428,7 @@ impl<'a> Call<'a> {
     }
 
     /// Waits until the buffers can be filled, or no more bytes can come, and then peeks.
-    fn peek_all(&mut self, carried: &CarriedEnd<'_>, native: impl Native) -> Step {
+    fn peek_all(&mut self, carried: &CarriedEnd<'_>, native: impl KernelCall) -> Step {
         let wanted = self.to.left();
         let is_there = || carried.readable() >= wanted || carried.inward.is_full();
         let woken = wait::for_more(carried, &mut self.deadline, is_there);
@@ -436,7 +436,7 @@ impl<'a> Call<'a> {
         match woken {
             Err(errno) if carried.readable() == 0 => Step::Done(fail(errno)),
             // The available bytes, or the end of the stream.
-            _ if carried.inward.phase() == Phase::Over => Step::Done(native(0, usize::MAX, MSG_DONTWAIT)),
+            _ if carried.inward.phase() == ByteSource::Over => Step::Done(native(0, usize::MAX, MSG_DONTWAIT)),
             _ => Step::Again,
         }
     }

@@ -18,10 +18,10 @@ const NAP: Duration = Duration::from_millis(100);
 
 /// Function that writes bytes in place, into a ring. It gets the address and the room, and returns how many bytes it wrote: 0 if it has no
 /// more, or -1 with `errno` set.
-pub type Filler<'a> = &'a mut dyn FnMut(*mut u8, usize) -> isize;
+pub type RingFill<'a> = &'a mut dyn FnMut(*mut u8, usize) -> isize;
 
 /// Lets a function write at most `most` bytes in place, into the ring. `native` as for [`send`].
-pub fn fill(fd: c_int, most: usize, flags: c_int, filler: Filler<'_>, native: impl Fn() -> isize) -> isize {
+pub fn fill(fd: c_int, most: usize, flags: c_int, filler: RingFill<'_>, native: impl Fn() -> isize) -> isize {
     let Some(socket) = table::get(fd) else { return native() };
     Call::new(&socket, Source::Filler(most, filler), flags).run(native)
 }
@@ -36,7 +36,7 @@ pub fn send(fd: c_int, from: Pieces<'_>, flags: c_int, native: impl Fn() -> isiz
 enum Source<'a, 'f> {
     Buffers(Pieces<'a>),
     /// Most bytes to send, and the function that writes them.
-    Filler(usize, Filler<'f>),
+    Filler(usize, RingFill<'f>),
 }
 
 impl Source<'_, '_> {

@@ -13,7 +13,7 @@ const FIRST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// State of a broker's silence, that is, of the time in which it is sent no requests.
-struct Silence {
+struct SilenceState {
     /// Nanoseconds after [`start`] at which the next request may be sent.
     until: AtomicU64,
     /// Nanoseconds of the last silence; zero if the broker has answered since.
@@ -21,13 +21,13 @@ struct Silence {
 }
 
 /// Returns the state, in shared memory, so that a fork does not copy it.
-fn state() -> &'static Silence {
-    static OWN: Silence = Silence { until: AtomicU64::new(0), last: AtomicU64::new(0) };
-    static STATE: OnceLock<&'static Silence> = OnceLock::new();
+fn state() -> &'static SilenceState {
+    static OWN: SilenceState = SilenceState { until: AtomicU64::new(0), last: AtomicU64::new(0) };
+    static STATE: OnceLock<&'static SilenceState> = OnceLock::new();
     STATE.get_or_init(|| {
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
         // SAFETY: the kernel chooses new memory.
-        let made = unsafe { libc::mmap(std::ptr::null_mut(), size_of::<Silence>(), access, flags, -1, 0) };
+        let made = unsafe { libc::mmap(std::ptr::null_mut(), size_of::<SilenceState>(), access, flags, -1, 0) };
         // SAFETY: the memory is never unmapped, and zeros are valid atomic words.
         if made == libc::MAP_FAILED { &OWN } else { unsafe { &*made.cast() } }
     })

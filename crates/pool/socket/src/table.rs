@@ -3,9 +3,9 @@
 //! Calls on a descriptor without an entry go straight to the kernel. Entries are never freed, so a thread that finds an entry which is just
 //! being replaced can still safely change its counters.
 
-use crate::area::Map;
+use crate::area::AreaMapping;
 use crate::description::{self, Description};
-use crate::patience::Patience;
+use crate::patience::SpinTime;
 use crate::wakeup;
 use libc::c_int;
 use std::ops::Deref;
@@ -31,7 +31,7 @@ pub(crate) struct Entry {
     /// Number of this end of the connection (0 or 1).
     end: AtomicU32,
     /// Patience of blocking calls.
-    pub(crate) patience: Patience,
+    pub(crate) patience: SpinTime,
     /// Number of times that a sender found the ring full. Room that becomes free after such a time is news to an edge-triggered `epoll`
     /// set.
     pub(crate) was_full: AtomicU32,
@@ -82,10 +82,10 @@ impl Entry {
 
     /// Returns the area and the number of this end of the connection, if this process has mapped the area.
     #[inline]
-    pub(crate) fn area(&self) -> Option<(Map, usize)> {
+    pub(crate) fn area(&self) -> Option<(AreaMapping, usize)> {
         let base = self.area.load(Ordering::Acquire);
         // SAFETY: the area stays mapped until no call uses the entry any more.
-        (!base.is_null()).then(|| (unsafe { Map::at(base) }, self.end.load(Ordering::Relaxed) as usize & 1))
+        (!base.is_null()).then(|| (unsafe { AreaMapping::at(base) }, self.end.load(Ordering::Relaxed) as usize & 1))
     }
 
     /// Returns whether the socket has an area, so that rings may carry its bytes.
@@ -100,7 +100,7 @@ impl Entry {
     }
 
     /// Gives the entry its area. If another thread did so first, `map` is unmapped.
-    pub(crate) fn join(&self, map: Map, end: usize, is_unix: bool) {
+    pub(crate) fn join(&self, map: AreaMapping, end: usize, is_unix: bool) {
         self.end.store(end as u32, Ordering::Relaxed);
         self.is_unix.store(u32::from(is_unix), Ordering::Relaxed);
         let set = self.area.compare_exchange(null_mut(), map.base(), Ordering::AcqRel, Ordering::Acquire);
@@ -149,7 +149,7 @@ impl Entry {
         let base = self.area.swap(null_mut(), Ordering::AcqRel);
         if !base.is_null() {
             // SAFETY: the area was mapped by `join`, and no call uses it any more.
-            unsafe { Map::at(base) }.unmap();
+            unsafe { AreaMapping::at(base) }.unmap();
         }
         self.description().recycle();
         FREE.lock().unwrap_or_else(PoisonError::into_inner).push(self);
@@ -216,7 +216,7 @@ fn fresh() -> &'static Entry {
             description: AtomicPtr::new(null_mut()),
             area: AtomicPtr::new(null_mut()),
             end: AtomicU32::new(0),
-            patience: Patience::new(),
+            patience: SpinTime::new(),
             was_full: AtomicU32::new(0),
             is_unix: AtomicU32::new(0),
             is_shared: AtomicU32::new(0),

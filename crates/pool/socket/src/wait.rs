@@ -4,7 +4,7 @@
 //! of an end does so, its *leader*; the others sleep until the leader has returned. A thread that waits for room sleeps on a futex in the
 //! area.
 
-use crate::area::{End, Look};
+use crate::area::{EndpointWords, RingReading};
 use crate::deadline::Deadline;
 use crate::carried::{CarriedEnd, Woken};
 use crate::kernel;
@@ -26,7 +26,7 @@ const MORE_NAP: Duration = Duration::from_millis(10);
 /// Waits until the ring has bytes, or the kernel reports an event. `has_some` means that the call already has bytes to return.
 pub(crate) fn for_data(carried: &CarriedEnd<'_>, deadline: &mut Deadline, has_some: bool) -> Woken {
     let begin = Instant::now();
-    let has_news = || carried.inward.look() != Look::Empty;
+    let has_news = || carried.inward.look() != RingReading::Empty;
     let patience = &carried.entry.patience;
     if patience.spin(has_news) {
         return Woken::Look;
@@ -59,13 +59,13 @@ pub(crate) fn for_data(carried: &CarriedEnd<'_>, deadline: &mut Deadline, has_so
 
 /// Registration of a thread that is about to sleep until the other end of a connection wakes it. Dropping it ends the sleep.
 struct Asleep<'a> {
-    end: &'a End,
+    end: &'a EndpointWords,
     wakeup: Option<Wakeup>,
 }
 
 impl<'a> Asleep<'a> {
     /// Registers this thread and states in the area how it is woken. The caller requests the wakeup afterwards.
-    fn new(end: &'a End) -> Asleep<'a> {
+    fn new(end: &'a EndpointWords) -> Asleep<'a> {
         let wakeup = Wakeup::of_thread();
         let alone = end.sleepers.fetch_add(1, Ordering::SeqCst) == 0;
         wakeup::state(end, wakeup, false, alone);
@@ -129,7 +129,7 @@ pub(crate) fn for_first(
     let deadline = deadline.at();
     let asleep = Asleep::new(carried.this_end());
     carried.inward.request_data();
-    if carried.inward.look() != Look::Empty {
+    if carried.inward.look() != RingReading::Empty {
         return Ok(());
     }
     asleep.doze(carried.fd, deadline, NAP, has_some).map(|_| ())
@@ -180,7 +180,7 @@ fn lead(leader: &AtomicU32, own: u32) -> bool {
     }
 }
 
-fn follow(end: &End, turn: u32) -> Woken {
+fn follow(end: &EndpointWords, turn: u32) -> Woken {
     end.followers.fetch_add(1, Ordering::SeqCst);
     if end.leader.load(Ordering::SeqCst) != 0 {
         kernel::futex_wait(&end.turn, turn, FOLLOWER_NAP);

@@ -8,7 +8,7 @@
 //!
 //! The descriptors of wakeups belong to this library: they have high numbers, and the program can neither close nor replace them.
 
-use crate::area::End;
+use crate::area::EndpointWords;
 use crate::kernel;
 use crate::request::{self, Descriptor};
 use crate::silence;
@@ -50,7 +50,7 @@ static FREE_OF_SETS: Mutex<Vec<Wakeup>> = Mutex::new(Vec::new());
 static OF_THREADS: Mutex<Vec<c_int>> = Mutex::new(Vec::new());
 
 /// Wakeup of another process, shared by the connections of this process.
-struct Kept {
+struct SharedWakeup {
     name: AtomicU64,
     fd: AtomicI32,
     /// Number of connections that signal this wakeup. All fields change only under [`CHANGE`].
@@ -58,8 +58,8 @@ struct Kept {
 }
 
 /// Wakeups of other processes. The name of a wakeup determines [`PROBES`] places where it may be.
-static OTHERS: [Kept; KEPT] =
-    [const { Kept { name: AtomicU64::new(0), fd: AtomicI32::new(-1), users: AtomicU32::new(0) } }; KEPT];
+static OTHERS: [SharedWakeup; KEPT] =
+    [const { SharedWakeup { name: AtomicU64::new(0), fd: AtomicI32::new(-1), users: AtomicU32::new(0) } }; KEPT];
 /// Lock for changes of [`OTHERS`].
 static CHANGE: Mutex<()> = Mutex::new(());
 /// Lock that is held while a wakeup is being made: see [`while_still`].
@@ -203,9 +203,9 @@ fn signal(fd: c_int) {
 }
 
 /// Wakeup of a thread. When the thread ends, the wakeup becomes free for another thread.
-struct OfThread(Cell<Option<Wakeup>>);
+struct ThreadWakeup(Cell<Option<Wakeup>>);
 
-impl Drop for OfThread {
+impl Drop for ThreadWakeup {
     fn drop(&mut self) {
         if let (Some(wakeup), Ok(mut free)) = (self.0.get(), FREE.try_lock()) {
             free.push(wakeup);
@@ -214,7 +214,7 @@ impl Drop for OfThread {
 }
 
 thread_local! {
-    static OWN: OfThread = const { OfThread(Cell::new(None)) };
+    static OWN: ThreadWakeup = const { ThreadWakeup(Cell::new(None)) };
 }
 
 fn make_for_thread() -> Option<Wakeup> {
@@ -240,7 +240,7 @@ pub(crate) fn in_child() {
 
 /// States in the shared area which wakeup wakes this end of a connection, before the wakeup is requested. `alone` means that no other
 /// thread of this end sleeps.
-pub(crate) fn state(end: &End, wakeup: Option<Wakeup>, is_set: bool, alone: bool) {
+pub(crate) fn state(end: &EndpointWords, wakeup: Option<Wakeup>, is_set: bool, alone: bool) {
     let name = wakeup.map_or(BY_BYTES, |wakeup| wakeup.name | if is_set { OF_SET } else { 0 });
     let stated = end.wakeup.load(Ordering::SeqCst);
     if stated == name || stated == BY_BYTES {
@@ -254,7 +254,7 @@ pub(crate) fn state(end: &End, wakeup: Option<Wakeup>, is_set: bool, alone: bool
 }
 
 /// Returns whether a wake byte may be meant for several sleeping threads, only one of which receives it.
-pub(crate) fn may_wake_several(end: &End) -> bool {
+pub(crate) fn may_wake_several(end: &EndpointWords) -> bool {
     // This bit is also set in `BY_BYTES`, whose bits are all set.
     end.wakeup.load(Ordering::SeqCst) & OF_SET != 0
 }
@@ -262,7 +262,7 @@ pub(crate) fn may_wake_several(end: &End) -> bool {
 /// Signals the wakeup that the other end of a connection has stated in the area. Returns false if that end has to be woken by a byte
 /// instead. `signalled` is the name of the wakeup that this connection signalled last; that wakeup stays open until the connection signals
 /// another.
-pub(crate) fn signal_stated(end: &End, signalled: &AtomicU64) -> bool {
+pub(crate) fn signal_stated(end: &EndpointWords, signalled: &AtomicU64) -> bool {
     let stated = end.wakeup.load(Ordering::SeqCst);
     if stated == 0 || stated == BY_BYTES {
         return false;
@@ -270,9 +270,9 @@ pub(crate) fn signal_stated(end: &End, signalled: &AtomicU64) -> bool {
     let name = stated & !OF_SET;
     if signalled.load(Ordering::Acquire) != name {
         match change(signalled, name) {
-            Fetched::Kept => {}
-            Fetched::NotNow => return false,
-            Fetched::Never => {
+            FetchedWakeup::Kept => {}
+            FetchedWakeup::NotNow => return false,
+            FetchedWakeup::Never => {
                 let by_bytes = (Ordering::SeqCst, Ordering::Relaxed);
                 let _ = end.wakeup.compare_exchange(stated, BY_BYTES, by_bytes.0, by_bytes.1);
                 return false;
@@ -286,23 +286,23 @@ pub(crate) fn signal_stated(end: &End, signalled: &AtomicU64) -> bool {
 
 /// Releases the wakeup that a connection signalled, because the connection is over and no call uses the wakeup any more.
 pub(crate) fn give_up(signalled: &AtomicU64) {
-    if signalled.load(Ordering::Acquire) != 0 && change(signalled, 0) == Fetched::NotNow {
+    if signalled.load(Ordering::Acquire) != 0 && change(signalled, 0) == FetchedWakeup::NotNow {
         // The wakeup stays open. This only costs a descriptor.
         signalled.store(0, Ordering::Release);
     }
 }
 
-fn places(name: u64) -> impl Iterator<Item = &'static Kept> {
+fn places(name: u64) -> impl Iterator<Item = &'static SharedWakeup> {
     let first = (name >> 1) as usize;
     (0..PROBES).map(move |i| &OTHERS[(first + i) % KEPT])
 }
 
-fn find(name: u64) -> Option<&'static Kept> {
+fn find(name: u64) -> Option<&'static SharedWakeup> {
     places(name).find(|kept| kept.name.load(Ordering::Acquire) == name)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fetched {
+enum FetchedWakeup {
     Kept,
     /// Another thread is changing the kept wakeups.
     NotNow,
@@ -313,9 +313,9 @@ enum Fetched {
 /// Makes a connection signal the wakeup named `name` instead of its previous one. The broker is asked for the wakeup unless another
 /// connection already signals it. A name of zero means none.
 #[cold]
-fn change(signalled: &AtomicU64, name: u64) -> Fetched {
+fn change(signalled: &AtomicU64, name: u64) -> FetchedWakeup {
     let mut attempts = (0..ATTEMPTS).map(|_| CHANGE.try_lock().inspect_err(|_| std::thread::yield_now()));
-    let Some(Ok(_changing)) = attempts.find(Result::is_ok) else { return Fetched::NotNow };
+    let Some(Ok(_changing)) = attempts.find(Result::is_ok) else { return FetchedWakeup::NotNow };
     let before = kernel::errno();
     let is_kept = name == 0 || find(name).is_some() || ask(name).is_some_and(|fd| keep(name, fd));
     if is_kept {
@@ -331,7 +331,7 @@ fn change(signalled: &AtomicU64, name: u64) -> Fetched {
         }
     }
     kernel::fail(before);
-    if is_kept { Fetched::Kept } else { Fetched::Never }
+    if is_kept { FetchedWakeup::Kept } else { FetchedWakeup::Never }
 }
 
 fn ask(name: u64) -> Option<Descriptor> {

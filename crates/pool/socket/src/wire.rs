@@ -11,12 +11,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, transmute};
 pub const VERSION: u32 = 3;
 const MAGIC: u32 = u32::from_le_bytes(*b"usk1");
 /// Size of a message, in bytes.
-pub const BYTES: usize = size_of::<Layout>();
+pub const BYTES: usize = size_of::<MessageLayout>();
 const _: () = assert!(BYTES == 32);
 
 #[derive(FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
-struct Layout {
+struct MessageLayout {
     magic: U32,
     version: U32,
     kind: U32,
@@ -118,7 +118,7 @@ impl Reply {
 }
 
 fn encode(kind: u32, first: u64, second: u64) -> [u8; BYTES] {
-    transmute!(Layout {
+    transmute!(MessageLayout {
         magic: MAGIC.into(),
         version: VERSION.into(),
         kind: kind.into(),
@@ -129,7 +129,7 @@ fn encode(kind: u32, first: u64, second: u64) -> [u8; BYTES] {
 }
 
 fn decode(bytes: &[u8]) -> Option<(u32, u64, u64)> {
-    let Layout { magic, version, kind, first, second, .. } = Layout::read_from_bytes(bytes).ok()?;
+    let MessageLayout { magic, version, kind, first, second, .. } = MessageLayout::read_from_bytes(bytes).ok()?;
     (magic == MAGIC && version == VERSION).then(|| (kind.into(), first.into(), second.into()))
 }
 

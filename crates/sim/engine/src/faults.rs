@@ -8,7 +8,7 @@
 
 use crate::error::SetupError;
 use crate::events::LinkId;
-use crate::link::{Departure, End, Pace};
+use crate::link::{Departure, LinkEnd, Pace};
 use crate::topology::Topology;
 use std::collections::BTreeMap;
 use unrack_basis::mix;
@@ -19,7 +19,7 @@ use unrack_workload::NodeId;
 /// A failure: a part of the network that is down for a while, once or repeatedly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Downtime {
-    pub what: Broken,
+    pub what: BrokenPart,
     pub from: Time,
     /// End of the outage; `MAX` if the outage never ends.
     pub until: Time,
@@ -32,7 +32,7 @@ pub struct Downtime {
 
 /// Part of the network that a failure breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Broken {
+pub enum BrokenPart {
     /// The cable of a node, or all of its cables in a network without switches.
     Node(NodeId),
     /// The cable between two switches.
@@ -114,7 +114,7 @@ impl FaultSchedule {
     pub fn corrupts(&self, topology: &Topology, link: LinkId, Departure { first, last }: Departure) -> bool {
         let (number, is_host) = match link {
             LinkId::Host(node) => (u64::from(node) << 1, true),
-            LinkId::Port(port) => (u64::from(port) << 1 | 1, matches!(topology.end(port), End::Node(_))),
+            LinkId::Port(port) => (u64::from(port) << 1 | 1, matches!(topology.end(port), LinkEnd::Node(_))),
         };
         let Some(errors) = (if is_host { &self.host } else { &self.core }) else { return false };
         let crossing = match link {
@@ -190,8 +190,8 @@ impl Cables<'_> {
         let (mut count, mut between) = (topology.attachments(), BTreeMap::new());
         let mut cable = |port| match (topology.attachment_of(port), topology.end(port)) {
             (Some(attachment), _) => attachment,
-            (None, End::Node(_)) => unreachable!("what leads to a node is its cable"),
-            (None, End::Switch(to)) => {
+            (None, LinkEnd::Node(_)) => unreachable!("what leads to a node is its cable"),
+            (None, LinkEnd::Switch(to)) => {
                 let from = topology.owner(port);
                 *between.entry((from.min(to), from.max(to))).or_insert_with(|| {
                     count += 1;
@@ -205,20 +205,20 @@ impl Cables<'_> {
 
     /// Returns the cables that this failure breaks. If the failure names a part that does not exist, it returns the
     /// rule and the offending value.
-    fn broken(&self, what: Broken) -> Result<Vec<u32>, (&'static str, String)> {
+    fn broken(&self, what: BrokenPart) -> Result<Vec<u32>, (&'static str, String)> {
         let refuse = |rule, value: String| Err((rule, value));
         let (nodes, switches) = (self.topology.nodes(), self.topology.switches());
         match what {
             // Without switches, other nodes send through this node; therefore all its cables break.
-            Broken::Node(node) if node < nodes && self.topology.graph().is_some() => Ok(self.at_switch(node)),
-            Broken::Node(node) if node < nodes => Ok(vec![node]),
-            Broken::Node(node) => refuse("names nodes of the network", format!("node {node} of {nodes}")),
-            Broken::Between(a, b) => match self.between.get(&(a.min(b), a.max(b))) {
+            BrokenPart::Node(node) if node < nodes && self.topology.graph().is_some() => Ok(self.at_switch(node)),
+            BrokenPart::Node(node) if node < nodes => Ok(vec![node]),
+            BrokenPart::Node(node) => refuse("names nodes of the network", format!("node {node} of {nodes}")),
+            BrokenPart::Between(a, b) => match self.between.get(&(a.min(b), a.max(b))) {
                 Some(cable) => Ok(vec![*cable]),
                 None => refuse("names switches that are linked", format!("switches {a} and {b}")),
             },
-            Broken::Switch(switch) if switch < switches => Ok(self.at_switch(switch)),
-            Broken::Switch(switch) => {
+            BrokenPart::Switch(switch) if switch < switches => Ok(self.at_switch(switch)),
+            BrokenPart::Switch(switch) => {
                 refuse("names switches of the network", format!("switch {switch} of {switches}"))
             }
         }
@@ -227,7 +227,7 @@ impl Cables<'_> {
     fn at_switch(&self, switch: u32) -> Vec<u32> {
         let topology = self.topology;
         let ends_here =
-            |port: &u32| topology.owner(*port) == switch || topology.end(*port) == End::Switch(switch);
+            |port: &u32| topology.owner(*port) == switch || topology.end(*port) == LinkEnd::Switch(switch);
         let mut cables: Vec<u32> = (0..topology.ports()).filter(ends_here).collect();
         cables.iter_mut().for_each(|port| *port = self.of_port[*port as usize]);
         cables.sort_unstable();
@@ -278,7 +278,7 @@ mod tests {
         Link { pace: Pace::new(Rate::from_gbps(100)), propagation: Time::from_ps(10) }
     }
 
-    fn failure(what: Broken, from: u64, until: u64) -> Downtime {
+    fn failure(what: BrokenPart, from: u64, until: u64) -> Downtime {
         let time = Time::from_ps;
         Downtime { what, from: time(from), until: time(until), every: None, detected_after: None }
     }
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn a_packet_is_lost_if_any_of_it_is_on_a_link_that_is_down() {
         let star = Topology::star(3, link());
-        let faults = faults(&star, &[failure(Broken::Node(1), 100, 200)]);
+        let faults = faults(&star, &[failure(BrokenPart::Node(1), 100, 200)]);
         let lost = |link, first, last| faults.loses(&star, link, crossing(first, last));
         for link in [LinkId::Host(1), LinkId::Port(1)] {
             assert!(!lost(link, 0, 89) && lost(link, 0, 90), "it arrives 10 ps after it left");
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn a_switch_takes_its_cables_along() {
         let tree = Topology::leaf_spine(2, 2, 2, link(), link());
-        let faults = faults(&tree, &[failure(Broken::Switch(2), 0, u64::MAX)]);
+        let faults = faults(&tree, &[failure(BrokenPart::Switch(2), 0, u64::MAX)]);
         // Ports: leaf 0: hosts 0, 1, spines 2, 3; leaf 1: 4, 5, 6, 7; spine 2: leaves 8, 9; spine 3: 10, 11.
         let down: Vec<u32> =
             (0..12).filter(|port| faults.is_down(&tree, LinkId::Port(*port), crossing(5, 6))).collect();
@@ -322,10 +322,10 @@ mod tests {
             let failures = [failure(what, from, until)];
             FaultSchedule::new(&tree, &failures, ErrorRates::default(), 1).unwrap_err().to_string()
         };
-        assert!(refused(Broken::Node(4), 0, 1).contains("node 4 of 4"));
-        assert!(refused(Broken::Between(0, 1), 0, 1).contains("switches 0 and 1"));
-        assert!(refused(Broken::Switch(4), 0, 1).contains("switch 4 of 4"));
-        assert!(refused(Broken::Node(0), 1, 1).contains("end after they begin"));
+        assert!(refused(BrokenPart::Node(4), 0, 1).contains("node 4 of 4"));
+        assert!(refused(BrokenPart::Between(0, 1), 0, 1).contains("switches 0 and 1"));
+        assert!(refused(BrokenPart::Switch(4), 0, 1).contains("switch 4 of 4"));
+        assert!(refused(BrokenPart::Node(0), 1, 1).contains("end after they begin"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use unrack_units::Time;
 
 /// Components inside a host; all hosts of a network are alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inside {
+pub struct HostModel {
     pub spec: Arc<HostSpec>,
     /// CXL port of the host.
     pub cxl: Link,

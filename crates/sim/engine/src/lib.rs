@@ -29,9 +29,9 @@ pub mod topology;
 pub use error::SetupError;
 pub use events::{
     BusyTimes, Core, Counters, EventQueue, Hop, LinkId, ObservedPacket, Observer, PacketKind, Progress, Sim,
-    Split, Tie, Tied, Unobserved, Wait, run_split,
+    Split, Tie, Tied, Unobserved, WaitReason, run_split,
 };
 pub use fabric::{Fabric, Largest};
-pub use inside::{HostCounts, Inside};
+pub use inside::{HostCounts, HostModel};
 pub use link::PacketSize;
 pub use run::{Ending, Outcome, Run};

@@ -13,7 +13,7 @@ pub struct Link {
 
 /// Device at the end of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum End {
+pub enum LinkEnd {
     Switch(u32),
     Node(NodeId),
 }

@@ -3,7 +3,7 @@
 
 use crate::error::SetupError;
 pub use crate::link::{Departure, Pace, PacketSize, Port};
-use crate::link::{End, Link};
+use crate::link::{LinkEnd, Link};
 use crate::topology::Topology;
 use unrack_units::{Rate, Time};
 use unrack_workload::{Message, NodeId};
@@ -19,7 +19,7 @@ pub struct Network {
 
 impl Network {
     /// Creates the network of a star.
-    pub fn star(star: &Star) -> Network {
+    pub fn star(star: &StarNetwork) -> Network {
         let link = Link { pace: star.pace(), propagation: star.propagation };
         Network { topology: Topology::star(star.nodes, link), switch_latency: star.switch_latency }
     }
@@ -39,14 +39,14 @@ impl Network {
     ///
     /// # Errors
     /// If the topology is not a star.
-    pub fn as_star(&self, fabric: &'static str) -> Result<Star, SetupError> {
+    pub fn as_star(&self, fabric: &'static str) -> Result<StarNetwork, SetupError> {
         if !self.topology.is_star() {
             let rule = "is star for a fabric that is built around one switch";
             return Err(SetupError::new("network.topology.kind", rule, format!("another for {fabric}")));
         }
         let link = self.topology.host_link();
         let (rate, propagation) = (link.pace.rate(), link.propagation);
-        Ok(Star { nodes: self.nodes(), rate, propagation, switch_latency: self.switch_latency })
+        Ok(StarNetwork { nodes: self.nodes(), rate, propagation, switch_latency: self.switch_latency })
     }
 
     /// Returns the links between two nodes, in order of the path. All paths between them are alike. Where the links
@@ -56,7 +56,7 @@ impl Network {
         let first = self.topology.attachment(src, dst, 0);
         let best = self.topology.graph().map(|_| self.topology.best_link(src, dst));
         let link = move |port| match (self.topology.end(port), best) {
-            (End::Switch(_), Some(best)) => best,
+            (LinkEnd::Switch(_), Some(best)) => best,
             _ => self.topology.link(port),
         };
         std::iter::once(self.topology.attachment_link(first)).chain(ports.map(link))
@@ -98,7 +98,7 @@ impl Network {
 
 /// Nodes around one switch, each with its own full-duplex link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Star {
+pub struct StarNetwork {
     pub nodes: u32,
     pub rate: Rate,
     /// Propagation of one link, one way.
@@ -107,7 +107,7 @@ pub struct Star {
     pub switch_latency: Time,
 }
 
-impl Star {
+impl StarNetwork {
     /// Returns the pace of every link.
     #[inline]
     pub fn pace(&self) -> Pace {

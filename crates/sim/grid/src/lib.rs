@@ -33,6 +33,6 @@ pub mod work;
 mod error;
 
 pub use error::ScenarioRunError;
-pub use ready::{Ready, ScenarioOrigin, ScenarioSource};
-pub use runner::{Point, run};
+pub use ready::{ReadyScenario, ScenarioOrigin, ScenarioSource};
+pub use runner::{RunPoint, run};
 pub use watch::{GridWatch, PointProgress};

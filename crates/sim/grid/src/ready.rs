@@ -9,7 +9,7 @@ use unrack_rack::{MOST_BYTES, Scenario, ValidScenario};
 use unrack_sim::{Need, Setup, Work};
 
 /// Scenario that is ready to run.
-pub struct Ready {
+pub struct ReadyScenario {
     pub scenario: ValidScenario,
     pub setup: Setup,
     pub work: Work,
@@ -41,10 +41,10 @@ impl ScenarioSource {
     ///
     /// # Errors
     /// If the scenario cannot be run, or if there is too little memory.
-    pub fn ready(&self, set: &[String]) -> Result<Ready, ScenarioRunError> {
+    pub fn ready(&self, set: &[String]) -> Result<ReadyScenario, ScenarioRunError> {
         let (scenario, setup) = self.origin.load(set)?;
         let (work, need) = work::checked(&scenario, &setup, self.transfers)?;
-        Ok(Ready { scenario, setup, work, need })
+        Ok(ReadyScenario { scenario, setup, work, need })
     }
 
     /// Returns the options on which a result depends, in addition to the scenario.

@@ -2,13 +2,13 @@
 
 use crate::error::ScenarioRunError;
 use crate::memory_left::MemoryLeft;
-use crate::ready::{Ready, ScenarioSource};
+use crate::ready::{ReadyScenario, ScenarioSource};
 use crate::tables::{port_rows, write_tables};
 use serde::Serialize;
 use std::time::Instant;
 use unrack_rack::ValidScenario;
-use unrack_record::{Machine, RecordError, RunFolder, Started, atomic_write, ports};
-use unrack_sim::observe::{LinkSamples, Watch};
+use unrack_record::{Machine, RecordError, RunFolder, StartedCommand, atomic_write, ports};
+use unrack_sim::observe::{LinkSamples, Views};
 use unrack_sim::scenario::excluded;
 use unrack_sim::{Finished, Progress, Setup, Summary};
 use unrack_units::Time;
@@ -22,12 +22,12 @@ pub struct SimulationFigures {
 }
 
 /// Simulation that has finished.
-pub struct Simulated {
+pub struct FinishedSimulation {
     pub scenario: ValidScenario,
     pub setup: Setup,
     pub done: Finished,
     pub figures: SimulationFigures,
-    pub started: Started,
+    pub started: StartedCommand,
 }
 
 /// Options of a simulation, in addition to its scenario.
@@ -50,10 +50,10 @@ pub fn simulate(
     source: &ScenarioSource,
     set: &[String],
     options: &SimulateOptions,
-    started: Started,
+    started: StartedCommand,
     progress: impl FnMut(Progress),
-) -> Result<(Simulated, Option<LinkTable>), ScenarioRunError> {
-    let Ready { scenario, setup, work, need } = source.ready(set)?;
+) -> Result<(FinishedSimulation, Option<LinkTable>), ScenarioRunError> {
+    let ReadyScenario { scenario, setup, work, need } = source.ready(set)?;
     let clock = Instant::now();
     let refused = |error| ScenarioRunError::from_run(&error, &scenario);
     let (done, links) = match options.links_every {
@@ -69,7 +69,7 @@ pub fn simulate(
             let intervals = setup.length_of(&work).map_err(refused)?.as_ps() as f64 / every.as_ps() as f64;
             MemoryLeft::now().check(&need.with_samples(&scenario, intervals))?;
             let samples = LinkSamples::new(every).within(MemoryLeft::now().for_a_table());
-            let mut watch = Watch { links: Some(samples), ..Watch::default() };
+            let mut watch = Views { links: Some(samples), ..Views::default() };
             let done = setup.watched(&work, &mut watch, progress).map_err(refused)?;
             let links = watch.links.as_ref().map(|links| port_table(links, done.fabric)).transpose()?;
             (done, links)
@@ -79,7 +79,7 @@ pub fn simulate(
     let warnings = unrack_sim::warnings(&scenario, &setup, &done, excluded);
     let summary = Summary { warnings, ..done.summary(excluded) };
     let figures = SimulationFigures::new(summary, clock.elapsed().as_secs_f64(), &started);
-    Ok((Simulated { scenario, setup, done, figures, started }, links))
+    Ok((FinishedSimulation { scenario, setup, done, figures, started }, links))
 }
 
 fn port_table(links: &LinkSamples, fabric: &str) -> Result<LinkTable, ScenarioRunError> {
@@ -94,7 +94,7 @@ fn port_table(links: &LinkSamples, fabric: &str) -> Result<LinkTable, ScenarioRu
 
 impl SimulationFigures {
     /// Returns the figures of a run. `wall_s` is the time that the simulation took, in seconds.
-    pub fn new(summary: Summary, wall_s: f64, started: &Started) -> SimulationFigures {
+    pub fn new(summary: Summary, wall_s: f64, started: &StartedCommand) -> SimulationFigures {
         let packet_hops_per_s = Some(summary.packet_hops as f64 / wall_s);
         SimulationFigures { summary, machine: Machine { wall_s, packet_hops_per_s, ..started.machine() } }
     }
@@ -105,14 +105,14 @@ impl SimulationFigures {
 /// # Errors
 /// If a file cannot be written.
 pub fn save(
-    simulated: &Simulated,
+    simulated: &FinishedSimulation,
     folder: &RunFolder,
     name: &str,
     set: &[String],
     transfers: u64,
     also: impl FnOnce(&RunFolder) -> Result<(), RecordError>,
 ) -> Result<(), RecordError> {
-    let Simulated { scenario, setup, done, figures, started } = simulated;
+    let FinishedSimulation { scenario, setup, done, figures, started } = simulated;
     let text = scenario.explain();
     let settings = serde_json::json!({
         "scenario": name,

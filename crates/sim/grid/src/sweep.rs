@@ -2,7 +2,7 @@
 
 use crate::axes::{Axis, product};
 use crate::error::ScenarioRunError;
-use crate::ready::{Ready, ScenarioSource};
+use crate::ready::{ReadyScenario, ScenarioSource};
 use crate::runner::{self, run};
 use crate::watch::{GridWatch, PointProgress};
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use unrack_sim::{Progress, Summary};
 pub const KEPT: &str = "points";
 
 /// One scenario of a grid.
-pub struct Point<'s> {
+pub struct GridPoint<'s> {
     source: &'s ScenarioSource,
     /// Values of the point, one for each axis.
     values: Vec<String>,
@@ -28,7 +28,7 @@ pub struct Point<'s> {
 /// Grid in the form that is saved. It holds everything that the table of the sweep needs in addition to the results, so
 /// that the files of the scenario are not needed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct GridPlan {
     /// Keys whose values differ between points.
     pub keys: Vec<String>,
     pub points: Vec<PlannedPoint>,
@@ -65,7 +65,7 @@ impl SweepPart {
     }
 }
 
-impl Plan {
+impl GridPlan {
     /// Returns how many points of an earlier sweep are missing from this grid.
     pub(crate) fn lacks(&self, earlier: &Sweep) -> usize {
         let here: BTreeSet<&str> = self.points.iter().map(|point| point.scenario_hash.as_str()).collect();
@@ -85,13 +85,13 @@ impl Plan {
 }
 
 /// Scenarios of a grid that passed all checks.
-pub struct Points<'s> {
+pub struct GridPoints<'s> {
     source: &'s ScenarioSource,
     axes: Vec<Axis>,
-    pub all: Vec<Point<'s>>,
+    pub all: Vec<GridPoint<'s>>,
 }
 
-impl<'s> Points<'s> {
+impl<'s> GridPoints<'s> {
     /// Checks that every point can be run, and returns the points. Calls `before` before each check; `before` may end
     /// the check by unwinding.
     ///
@@ -101,13 +101,13 @@ impl<'s> Points<'s> {
         source: &'s ScenarioSource,
         axes: Vec<Axis>,
         before: impl Fn(),
-    ) -> Result<Points<'s>, ScenarioRunError> {
+    ) -> Result<GridPoints<'s>, ScenarioRunError> {
         let point = |values| {
             before();
-            Point::check(source, &axes, values)
+            GridPoint::check(source, &axes, values)
         };
         let all = product(&axes).into_iter().map(point).collect::<Result<_, _>>()?;
-        Ok(Points { source, axes, all })
+        Ok(GridPoints { source, axes, all })
     }
 
     /// Returns the summaries of the points of a part, in their order (see [`run`]).
@@ -127,15 +127,15 @@ impl<'s> Points<'s> {
     }
 
     /// Returns the grid in the form that is saved.
-    pub fn plan(&self) -> Plan {
+    pub fn plan(&self) -> GridPlan {
         let varied = |n: &usize| self.axes[*n].values.len() > 1;
         let columns: Vec<usize> = (0..self.axes.len()).filter(varied).collect();
-        let planned = |point: &Point<'s>| PlannedPoint {
+        let planned = |point: &GridPoint<'s>| PlannedPoint {
             values: columns.iter().map(|n| point.values[*n].clone()).collect(),
             set: point.set.clone(),
             scenario_hash: point.scenario_hash.clone(),
         };
-        Plan {
+        GridPlan {
             keys: columns.iter().map(|n| self.axes[*n].key.clone()).collect(),
             points: self.all.iter().map(planned).collect(),
             asked: self.source.asked(),
@@ -143,17 +143,17 @@ impl<'s> Points<'s> {
     }
 }
 
-impl<'s> Point<'s> {
+impl<'s> GridPoint<'s> {
     fn check(
         source: &'s ScenarioSource,
         axes: &[Axis],
         values: Vec<String>,
-    ) -> Result<Point<'s>, ScenarioRunError> {
+    ) -> Result<GridPoint<'s>, ScenarioRunError> {
         let set: Vec<String> =
             axes.iter().zip(&values).map(|(axis, value)| format!("{}={value}", axis.key)).collect();
-        let hash = |ready: Ready| ready.scenario.hash_with_files().map_err(ScenarioRunError::from);
+        let hash = |ready: ReadyScenario| ready.scenario.hash_with_files().map_err(ScenarioRunError::from);
         let scenario_hash = source.ready(&set).and_then(hash).map_err(|error| error.at(&set))?;
-        Ok(Point { source, values, set, scenario_hash })
+        Ok(GridPoint { source, values, set, scenario_hash })
     }
 }
 
@@ -166,12 +166,12 @@ pub fn simulate(
     set: &[String],
     progress: impl FnMut(Progress),
 ) -> Result<Summary, ScenarioRunError> {
-    let Ready { scenario, setup, work, .. } = source.ready(set)?;
+    let ReadyScenario { scenario, setup, work, .. } = source.ready(set)?;
     let done = setup.run(&work, progress).map_err(|error| ScenarioRunError::from_run(&error, &scenario))?;
     Ok(done.summary(excluded(&scenario, &done.run)))
 }
 
-impl runner::Point for Point<'_> {
+impl runner::RunPoint for GridPoint<'_> {
     type Found = Summary;
     type Error = ScenarioRunError;
 

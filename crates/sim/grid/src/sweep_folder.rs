@@ -1,9 +1,9 @@
 //! Folder of a sweep. The table of an earlier sweep is only replaced by one that has all of its points.
 
 use crate::error::ScenarioRunError;
-use crate::sweep::Plan;
+use crate::sweep::GridPlan;
 use std::path::Path;
-use unrack_record::{Purpose, RecordError, RunFolder, Sweep, read_json};
+use unrack_record::{RunPurpose, RecordError, RunFolder, Sweep, read_json};
 
 /// Table of a sweep, in its folder.
 const TABLE: &str = "sweep.json";
@@ -14,14 +14,14 @@ const TABLE: &str = "sweep.json";
 /// # Errors
 /// If the folder holds the results of another run, or the table of a sweep with points that `plan` lacks, unless
 /// `replace` is set; if it holds other files; or if it cannot be written.
-pub fn create(path: &Path, plan: &Plan, name: &str, replace: bool) -> Result<RunFolder, ScenarioRunError> {
+pub fn create(path: &Path, plan: &GridPlan, name: &str, replace: bool) -> Result<RunFolder, ScenarioRunError> {
     if !replace && let Some(lost) = lost(path, plan) {
         return Err(ScenarioRunError::Refused(format!(
             "{} has a sweep {lost}: name another folder, or give --replace to replace its table (finished points are kept)",
             path.display()
         )));
     }
-    let created = RunFolder::create(path, &Purpose::new("sweep", name, ""), replace);
+    let created = RunFolder::create(path, &RunPurpose::new("sweep", name, ""), replace);
     created.map_err(|why| match why {
         RecordError::Io { .. } => why.into(),
         _ => ScenarioRunError::Refused(why.to_string()),
@@ -29,7 +29,7 @@ pub fn create(path: &Path, plan: &Plan, name: &str, replace: bool) -> Result<Run
 }
 
 /// Describes what the table in the folder would lose if it were replaced; `None` if it would lose no points.
-fn lost(path: &Path, plan: &Plan) -> Option<String> {
+fn lost(path: &Path, plan: &GridPlan) -> Option<String> {
     let table = path.join(TABLE);
     if table.symlink_metadata().is_err() {
         return None;
@@ -45,12 +45,12 @@ fn lost(path: &Path, plan: &Plan) -> Option<String> {
 mod tests {
     use super::*;
     use crate::sweep::PlannedPoint;
-    use unrack_testing::Folder;
+    use unrack_testing::TestFolder;
 
-    fn plan(hashes: &[&str]) -> Plan {
+    fn plan(hashes: &[&str]) -> GridPlan {
         let point =
             |hash: &&str| PlannedPoint { values: vec![], set: vec![], scenario_hash: hash.to_string() };
-        Plan { keys: vec![], points: hashes.iter().map(point).collect(), asked: String::new() }
+        GridPlan { keys: vec![], points: hashes.iter().map(point).collect(), asked: String::new() }
     }
 
     fn sweep_of(folder: &Path, hashes: &[&str]) {
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_table_with_other_points_is_refused_and_left_alone() {
-        let folder = Folder::new("sweep-folder");
+        let folder = TestFolder::new("sweep-folder");
         std::fs::write(folder.join(TABLE), "").ok();
         std::fs::remove_file(folder.join(TABLE)).unwrap();
         sweep_of(&folder, &["a", "b"]);
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_table_that_cannot_be_read_is_refused_and_left_alone() {
-        let folder = Folder::new("sweep-folder-unreadable");
+        let folder = TestFolder::new("sweep-folder-unreadable");
         create(&folder, &plan(&["a"]), "a.toml", false).unwrap();
         std::fs::write(folder.join(TABLE), "{").unwrap();
         let refused = create(&folder, &plan(&["a"]), "a.toml", false).unwrap_err().to_string();

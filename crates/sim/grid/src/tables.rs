@@ -3,7 +3,7 @@
 use std::path::Path;
 use unrack_record::{RecordError, RunFolder, completions, messages, ports};
 use unrack_sim::network::Network;
-use unrack_sim::observe::{LinkSamples, Sample};
+use unrack_sim::observe::{LinkSamples, LinkSample};
 use unrack_sim::{Finished, LinkId};
 use unrack_units::Time;
 use unrack_workload::{Kind, Message};
@@ -97,7 +97,7 @@ fn kind(kind: Kind) -> messages::Kind {
 /// Returns the metadata and the rows of the table of links over time.
 pub fn port_rows(links: &LinkSamples, fabric: &str) -> (ports::Meta, Vec<ports::Row>) {
     let interval = links.every();
-    let row = |sample: Sample| {
+    let row = |sample: LinkSample| {
         let (kind, number) = match sample.link {
             LinkId::Host(node) => (ports::Kind::Host, node),
             LinkId::Port(port) => (ports::Kind::Port, port),

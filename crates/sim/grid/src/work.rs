@@ -73,8 +73,8 @@ pub fn captured_rows(rows: &[trace::Row]) -> Vec<TraceRow> {
 
 fn read(trace: &Trace, scenario: &ValidScenario, setup: &Setup, most: u64) -> Result<Work, ScenarioError> {
     let refused = |error: SetupError| error.in_scenario(scenario);
-    match Contents::read(&trace.file.path).map_err(|why| scenario.error_at(FILE, why))? {
-        Contents::Captured(meta, rows) => {
+    match TraceContents::read(&trace.file.path).map_err(|why| scenario.error_at(FILE, why))? {
+        TraceContents::Captured(meta, rows) => {
             let spec = replay_spec(trace, setup.network.nodes(), scenario.seed);
             let run_time = run_time(&meta).map_err(refused)?;
             // A native run that took at least as long as the captured run gives no information about the pace of the
@@ -83,31 +83,31 @@ fn read(trace: &Trace, scenario: &ValidScenario, setup: &Setup, most: u64) -> Re
             let times = (run_time, native);
             Work::captured(&captured_rows(&rows), times, spec, most).map_err(refused)
         }
-        Contents::Listed(messages) => Ok(Work::listed(messages)),
+        TraceContents::Listed(messages) => Ok(Work::listed(messages)),
     }
 }
 
 const FILE: &str = "workload.file";
 
 /// Contents of the file of a trace.
-enum Contents {
+enum TraceContents {
     Captured(trace::Meta, Vec<trace::Row>),
     Listed(Vec<(Time, Message)>),
 }
 
-impl Contents {
+impl TraceContents {
     /// Reads a file. Its contents, not its name, decide its kind: a captured trace, the messages of another run, or a
     /// list as CSV.
-    fn read(path: &Path) -> Result<Contents, String> {
+    fn read(path: &Path) -> Result<TraceContents, String> {
         if !is_parquet(path)? {
             let text = unrack_input::read_text(path, MOST_CSV_BYTES).map_err(|why| why.to_string())?;
-            return listed::parse_csv(&text).map(Contents::Listed).map_err(|why| why.to_string());
+            return listed::parse_csv(&text).map(TraceContents::Listed).map_err(|why| why.to_string());
         }
         match trace::read(path) {
-            Ok((meta, rows)) => Ok(Contents::Captured(meta, rows)),
+            Ok((meta, rows)) => Ok(TraceContents::Captured(meta, rows)),
             Err(RecordError::WrongTable { found, .. }) if found == "messages" => {
                 let (_, rows) = messages::read(path).map_err(|why| why.to_string())?;
-                Ok(Contents::Listed(rows.iter().map(again).collect()))
+                Ok(TraceContents::Listed(rows.iter().map(again).collect()))
             }
             Err(why) => {
                 Err(format!("{why} (lists of messages are read as CSV: src,dst,bytes,start_ns,kind)"))

@@ -36,8 +36,8 @@ impl Stock {
 
 /// Buffers of a host.
 #[derive(Clone)]
-pub(crate) struct Buffers {
-    classes: Vec<Class>,
+pub(crate) struct HostBuffers {
+    classes: Vec<BufferClass>,
     /// Number of sections that the host has leased.
     held: usize,
     /// Leased sections that belong to no class.
@@ -45,7 +45,7 @@ pub(crate) struct Buffers {
 }
 
 #[derive(Clone)]
-struct Class {
+struct BufferClass {
     size: u64,
     /// Free buffers of each section of the class. The next buffer to take is last in its list.
     free: BTreeMap<u64, Vec<u64>>,
@@ -55,7 +55,7 @@ struct Class {
     partial: BTreeSet<u64>,
 }
 
-impl Class {
+impl BufferClass {
     fn count(&self) -> usize {
         (SECTION / self.size) as usize
     }
@@ -71,21 +71,21 @@ impl Class {
     }
 }
 
-impl Buffers {
+impl HostBuffers {
     /// Creates an empty set of buffers, with a class for each size in bytes.
-    pub(super) fn new(sizes: &[u64]) -> Buffers {
-        let class = |size: &u64| Class {
+    pub(super) fn new(sizes: &[u64]) -> HostBuffers {
+        let class = |size: &u64| BufferClass {
             size: *size,
             free: BTreeMap::new(),
             current: None,
             partial: BTreeSet::new(),
         };
-        Buffers { classes: sizes.iter().map(class).collect(), held: 0, closed: BTreeSet::new() }
+        HostBuffers { classes: sizes.iter().map(class).collect(), held: 0, closed: BTreeSet::new() }
     }
 
     /// Returns the number of buffers in use.
     pub(super) fn used(&self) -> usize {
-        let of = |class: &Class| {
+        let of = |class: &BufferClass| {
             let free: usize = class.free.values().map(Vec::len).sum();
             class.free.len() * class.count() - free
         };
@@ -129,7 +129,7 @@ impl Buffers {
                 leased
             }
         };
-        let Class { size, free, .. } = &mut self.classes[class];
+        let BufferClass { size, free, .. } = &mut self.classes[class];
         free.insert(section, (0..SECTION / *size).rev().map(|n| section + n * *size).collect());
         Some(section)
     }
@@ -165,7 +165,7 @@ mod tests {
     use proptest::prelude::*;
     use proptest::strategy::ValueTree;
     use unrack_pool::{Client, Manager, Options};
-    use unrack_testing::Folder;
+    use unrack_testing::TestFolder;
     use unrack_units::Bytes;
 
     type Step = (usize, u8, bool, prop::sample::Index);
@@ -185,7 +185,7 @@ mod tests {
         #[test]
         fn buffers_do_not_overlap(steps in steps(2)) {
             let mut stock = Stock::new(4 * SECTION);
-            let mut hosts = [Buffers::new(&SIZES), Buffers::new(&SIZES)];
+            let mut hosts = [HostBuffers::new(&SIZES), HostBuffers::new(&SIZES)];
             let mut held: Vec<(usize, u8, u64)> = Vec::new();
             for (host, class, frees, which) in steps {
                 if frees && !held.is_empty() {
@@ -201,7 +201,7 @@ mod tests {
                 } else {
                     prop_assert!(stock.take().is_none(), "refused only if no section is left");
                 }
-                prop_assert_eq!(hosts.iter().map(Buffers::used).sum::<usize>(), held.len());
+                prop_assert_eq!(hosts.iter().map(HostBuffers::used).sum::<usize>(), held.len());
             }
             for (host, class, buffer) in held {
                 hosts[host].free(class, buffer, &mut stock);
@@ -218,13 +218,13 @@ mod tests {
 
     /// The real pool, in its own folder.
     struct Pool {
-        _folder: Folder,
+        _folder: TestFolder,
         manager: Manager,
     }
 
     impl Pool {
         fn new(sections: u64) -> Pool {
-            let folder = Folder::new("buffers");
+            let folder = TestFolder::new("buffers");
             let capacity = Bytes::new(sections * SECTION);
             let options = Options { region_sections: 1, ..Options::new(folder.join("pool.sock"), capacity) };
             let manager = Manager::start(&options).expect("a manager starts");
@@ -242,7 +242,7 @@ mod tests {
             let pool = Pool::new(SECTIONS);
             let client = Client::connect(pool.manager.socket()).expect("the manager is there");
             let (arena, mut stock, mut buffers) =
-                (client.arena(), Stock::new(SECTIONS * SECTION), Buffers::new(&SIZES));
+                (client.arena(), Stock::new(SECTIONS * SECTION), HostBuffers::new(&SIZES));
             let (mut base, mut held) = (None, Vec::new());
             let steps = steps(1).new_tree(&mut runner).expect("any list will do").current();
             for (_, class, frees, which) in steps {

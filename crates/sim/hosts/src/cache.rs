@@ -4,12 +4,12 @@
 //! cache is never used. A load of a line that is still being fetched counts as a hit, and waits for the line.
 
 use super::memory::LINE;
-use unrack_rack::DramCache as Spec;
+use unrack_rack::PoolCache as Spec;
 use unrack_units::Time;
 
 #[derive(Clone)]
 pub(crate) struct Cache {
-    parts: Vec<Part>,
+    parts: Vec<CachePart>,
     ways: usize,
     /// Number of loads of 64 B.
     pub loads: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Cache {
 }
 
 #[derive(Clone)]
-struct Part {
+struct CachePart {
     line: u64,
     sets: u64,
     /// Pages of [`PAGE`] sets each; `None` until a set of the page is used.
@@ -48,7 +48,7 @@ impl Cache {
             (u64::from(spec.ways), spec.lines.iter().map(|line| line.get()).sum::<u64>());
         let sets = (spec.size.get() / line_bytes / ways).max(1);
         let pages = sets.div_ceil(PAGE) as usize;
-        let part = |line: u64| Part { line, sets, pages: vec![None; pages] };
+        let part = |line: u64| CachePart { line, sets, pages: vec![None; pages] };
         let parts = spec.lines.iter().map(|line| part(line.get())).collect();
         Cache { parts, ways: spec.ways as usize, loads: 0, hits: 0, uses: 0 }
     }
@@ -99,7 +99,7 @@ impl Cache {
     }
 }
 
-impl Part {
+impl CachePart {
     fn set(&mut self, number: u64, ways: usize) -> &mut [Entry] {
         let set = number % self.sets;
         let page = &mut self.pages[(set / PAGE) as usize];

@@ -8,7 +8,7 @@ use unrack_units::Time;
 
 /// Task of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Task {
+pub(super) enum CoreTask {
     /// The stack sends this packet.
     Send(u32),
     /// A core handles the interrupt of this receive queue.
@@ -21,9 +21,9 @@ pub(super) enum Task {
 
 #[derive(Clone, Default)]
 pub(crate) struct Core {
-    stack: VecDeque<Task>,
-    programs: VecDeque<Task>,
-    running: Option<Task>,
+    stack: VecDeque<CoreTask>,
+    programs: VecDeque<CoreTask>,
+    running: Option<CoreTask>,
     program_ran_last: bool,
     /// Total time that the core worked.
     pub busy: Time,
@@ -31,10 +31,10 @@ pub(crate) struct Core {
 
 impl Core {
     /// Queues a task. Returns whether the core is idle, so that the caller should begin the task.
-    pub(super) fn give(&mut self, task: Task) -> bool {
+    pub(super) fn give(&mut self, task: CoreTask) -> bool {
         match task {
-            Task::Read(_) => self.programs.push_back(task),
-            Task::Send(_) | Task::Interrupt(_) | Task::Stack(_) => self.stack.push_back(task),
+            CoreTask::Read(_) => self.programs.push_back(task),
+            CoreTask::Send(_) | CoreTask::Interrupt(_) | CoreTask::Stack(_) => self.stack.push_back(task),
         }
         self.running.is_none()
     }
@@ -45,7 +45,7 @@ impl Core {
     }
 
     /// Begins the next task and returns it; `None` if no task waits.
-    pub(super) fn begin(&mut self) -> Option<Task> {
+    pub(super) fn begin(&mut self) -> Option<CoreTask> {
         debug_assert!(self.running.is_none());
         let program = match (self.stack.is_empty(), self.programs.is_empty()) {
             (false, false) => !self.program_ran_last,
@@ -57,7 +57,7 @@ impl Core {
     }
 
     /// Ends the running task and returns it.
-    pub(super) fn end(&mut self) -> Task {
+    pub(super) fn end(&mut self) -> CoreTask {
         self.running.take().expect("a core ends what it began")
     }
 }
@@ -69,11 +69,11 @@ mod tests {
     #[test]
     fn stack_and_programs_take_turns() {
         let mut core = Core::default();
-        let given = [Task::Stack(1), Task::Stack(2), Task::Stack(3), Task::Read(1), Task::Read(2)];
+        let given = [CoreTask::Stack(1), CoreTask::Stack(2), CoreTask::Stack(3), CoreTask::Read(1), CoreTask::Read(2)];
         assert!(given.map(|task| core.give(task)).iter().all(|idle| *idle));
         let mut done = Vec::new();
         while core.begin().is_some() {
-            assert!(!core.give(Task::Send(9)) || done.len() > 9);
+            assert!(!core.give(CoreTask::Send(9)) || done.len() > 9);
             core.stack.pop_back();
             done.push(core.end());
         }

@@ -42,14 +42,14 @@ mod sparse;
 mod timeline;
 mod work;
 
-use self::buffers::{Buffers, Stock};
+use self::buffers::{HostBuffers, Stock};
 use self::cache::Cache;
-use self::cores::{Core, Task};
-use self::memory::{Agent, Memory};
-pub use self::plan::{HostPlan, Way};
-use self::programs::Programs;
-use self::queues::{Receive, Transmit};
-pub use self::reading::Reading;
+use self::cores::{Core, CoreTask};
+use self::memory::{MemoryAgent, Memory};
+pub use self::plan::{HostPlan, HostExit};
+use self::programs::HostPrograms;
+use self::queues::{Receive, TransmitQueue};
+pub use self::reading::StreamReading;
 use self::sparse::Sparse;
 use std::collections::VecDeque;
 use unrack_engine::HostCounts;
@@ -64,21 +64,21 @@ pub struct Hosts {
     caches: Sparse<Cache, 1>,
     /// Cores, by host and then by number.
     cores: Sparse<Core, 16>,
-    transmit: Sparse<Transmit, 32>,
+    transmit: Sparse<TransmitQueue, 32>,
     receive: Sparse<Receive, 32>,
     /// Free sections of each rack; without a memory pool, of each host.
     stocks: Vec<Stock>,
     /// Buffers of each host.
-    buffers: Sparse<Buffers, 4>,
+    buffers: Sparse<HostBuffers, 4>,
     /// Address of the data that each host sends next.
     data: Vec<u64>,
-    programs: Programs,
+    programs: HostPrograms,
     /// Bytes that have arrived at each NIC and are not yet in memory.
     headroom: Vec<u64>,
     /// Packets, by the number that the fabric assigned to them.
     packets: Vec<HostPacket>,
     counts: HostCounts,
-    outputs: VecDeque<Output>,
+    outputs: VecDeque<HostOutput>,
 }
 
 /// A packet, as its hosts see it.
@@ -91,7 +91,7 @@ pub struct HostPacket {
     /// Bytes of headers and payload in memory.
     pub bytes: u32,
     pub payload: u32,
-    pub way: Way,
+    pub way: HostExit,
     /// Buffer to which the packet was written.
     buffer: u64,
     /// Class of this buffer.
@@ -102,7 +102,7 @@ pub struct HostPacket {
 
 impl HostPacket {
     /// Creates a packet that has no buffer yet. `bytes` is its size in memory, which includes `payload`.
-    pub fn new(ends: Endpoints, hash: u32, way: Way, bytes: u32, payload: u32) -> HostPacket {
+    pub fn new(ends: Endpoints, hash: u32, way: HostExit, bytes: u32, payload: u32) -> HostPacket {
         let Endpoints { src: from, dst: to } = ends;
         HostPacket { from, to, hash, bytes, payload, way, buffer: 0, class: 0, owner: to }
     }
@@ -130,7 +130,7 @@ pub enum Event {
 
 /// Output that the fabric must act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Output {
+pub enum HostOutput {
     /// The fabric must call [`Hosts::handle`] with the event at this time.
     At(Time, Event),
     /// This packet is ready for the wire, at this NIC.
@@ -159,12 +159,12 @@ impl Hosts {
             memory: Memory::new(&plan),
             caches: Sparse::new(caches, Cache::new(&plan.spec.cache)),
             cores: Sparse::new(hosts * plan.spec.cpu.cores, Core::default()),
-            transmit: Sparse::new(queues, Transmit::default()),
+            transmit: Sparse::new(queues, TransmitQueue::default()),
             receive: Sparse::new(queues, Receive::new(&plan.spec.nic)),
             stocks: (0..stocks).map(|_| Stock::new(bytes)).collect(),
-            buffers: Sparse::new(hosts, Buffers::new(&plan.sizes)),
+            buffers: Sparse::new(hosts, HostBuffers::new(&plan.sizes)),
             data: vec![0; hosts as usize],
-            programs: Programs::new(hosts),
+            programs: HostPrograms::new(hosts),
             headroom: vec![0; plan.nics() as usize],
             packets: Vec::new(),
             counts: HostCounts::default(),
@@ -174,12 +174,12 @@ impl Hosts {
     }
 
     /// Removes and returns the next output; `None` if there is none.
-    pub fn poll(&mut self) -> Option<Output> {
+    pub fn poll(&mut self) -> Option<HostOutput> {
         self.outputs.pop_front()
     }
 
     /// Returns whether a packet may be sent this way now, because its queue has room and no other packet waits for it.
-    pub fn is_open(&self, from: NodeId, to: NodeId, way: Way) -> bool {
+    pub fn is_open(&self, from: NodeId, to: NodeId, way: HostExit) -> bool {
         let queue = self.plan.transmit_queue(from, to, way);
         self.transmit[queue as usize].waiting.is_empty() && self.has_room(queue)
     }
@@ -192,18 +192,18 @@ impl Hosts {
     }
 
     /// Returns the way by which a packet leaves its host. `nic` is the NIC that it uses if it leaves by a NIC.
-    pub fn way(&self, from: NodeId, to: NodeId, nic: u32) -> Way {
+    pub fn way(&self, from: NodeId, to: NodeId, nic: u32) -> HostExit {
         let inside = self.plan.rack_of(from) == self.plan.rack_of(to);
         let by_cxl = self.plan.spec.references() || self.plan.nics_are_pooled();
-        if inside && by_cxl { Way::Rack } else { Way::Nic(nic) }
+        if inside && by_cxl { HostExit::Rack } else { HostExit::Nic(nic) }
     }
 
     /// Queues `waiting` for room in the queue of this way, behind earlier ones.
-    pub fn wait(&mut self, from: NodeId, to: NodeId, way: Way, waiting: u32) {
+    pub fn wait(&mut self, from: NodeId, to: NodeId, way: HostExit, waiting: u32) {
         let queue = self.plan.transmit_queue(from, to, way);
         self.transmit[queue as usize].waiting.push_back(waiting);
         if self.transmit[queue as usize].waiting.len() == 1 && self.has_room(queue) {
-            self.outputs.push_back(Output::Room(queue));
+            self.outputs.push_back(HostOutput::Room(queue));
         }
     }
 
@@ -221,14 +221,14 @@ impl Hosts {
             self.packets.resize(number as usize + 1, packet);
         }
         self.packets[number as usize] = packet;
-        self.give(now, self.plan.core(packet.from, packet.hash), Task::Send(number));
+        self.give(now, self.plan.core(packet.from, packet.hash), CoreTask::Send(number));
     }
 
     /// Records that the last bit of a packet will leave its NIC at `at`.
     pub fn leaves(&mut self, number: u32, at: Time) {
         let HostPacket { from, to, way, .. } = self.packets[number as usize];
         let queue = self.plan.transmit_queue(from, to, way);
-        self.outputs.push_back(Output::At(at, Event::Left(queue)));
+        self.outputs.push_back(HostOutput::At(at, Event::Left(queue)));
     }
 
     /// Accepts a packet whose last bit has arrived at this NIC. The packet is lost if the NIC lacks headroom or a
@@ -237,15 +237,15 @@ impl Hosts {
         let HostPacket { to, bytes, .. } = self.packets[number as usize];
         if self.headroom[nic as usize] + u64::from(bytes) > self.plan.spec.nic.headroom.get() {
             self.counts.no_room += 1;
-            return self.outputs.push_back(Output::Lost(number));
+            return self.outputs.push_back(HostOutput::Lost(number));
         }
         let queue = self.plan.receive_queue_of_nic(to, nic);
         if self.receive[queue as usize].posted == 0 {
             self.counts.no_descriptor += 1;
-            return self.outputs.push_back(Output::Lost(number));
+            return self.outputs.push_back(HostOutput::Lost(number));
         }
-        self.packets[number as usize].way = Way::Nic(nic);
-        if self.write(now, now, number, Agent::Nic(nic)) {
+        self.packets[number as usize].way = HostExit::Nic(nic);
+        if self.write(now, now, number, MemoryAgent::Nic(nic)) {
             self.headroom[nic as usize] += u64::from(bytes);
             self.receive[queue as usize].posted -= 1;
         }
@@ -254,7 +254,7 @@ impl Hosts {
     /// Makes the program read a packet that the network stack has in order.
     pub fn read(&mut self, now: Time, number: u32) {
         let HostPacket { to, hash, .. } = self.packets[number as usize];
-        self.give(now, self.plan.core(to, hash), Task::Read(number));
+        self.give(now, self.plan.core(to, hash), CoreTask::Read(number));
     }
 
     /// Frees the buffer of a packet that the network stack has processed and that no program will read.
@@ -275,7 +275,7 @@ impl Hosts {
             Event::Fetched(number) => {
                 let HostPacket { from, to, way, .. } = self.packets[number as usize];
                 let nic = self.plan.nic_of_queue(self.plan.transmit_queue(from, to, way));
-                self.outputs.push_back(Output::Wire(number, nic));
+                self.outputs.push_back(HostOutput::Wire(number, nic));
             }
             Event::Left(queue) => self.free_place(queue),
             Event::Written(number) => self.written(now, number),

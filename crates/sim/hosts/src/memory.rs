@@ -12,7 +12,7 @@
 use super::interleave::shares;
 use super::plan::HostPlan;
 use super::sparse::Sparse;
-use super::timeline::Timeline;
+use super::timeline::BookedTimeline;
 use std::ops::Range;
 use unrack_engine::network::{Departure, Pace};
 use unrack_units::Time;
@@ -23,14 +23,14 @@ pub(super) const LINE: u64 = 64;
 
 /// Device that loads or stores: a core of a host, or a NIC.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Agent {
+pub(super) enum MemoryAgent {
     Core(NodeId),
     Nic(u32),
 }
 
 /// Location of data.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Place {
+pub(super) enum ByteLocation {
     /// Memory of this host that is not shared (ISi).
     Own(NodeId),
     /// This address in the memory that holds the buffers of this host: the pool of the host's rack (IS0), or the host's
@@ -41,7 +41,7 @@ pub(super) enum Place {
 pub(crate) struct Memory {
     plan: HostPlan,
     /// Timelines of hosts or NICs, by [`Kind`].
-    timelines: [Sparse<Timeline, 16>; 5],
+    timelines: [Sparse<BookedTimeline, 16>; 5],
     /// Propagation of the link of a NIC.
     dma: Time,
     /// Pieces of the current transfer: the host of each memory, and the bytes there.
@@ -65,23 +65,23 @@ enum Kind {
 }
 
 /// A link or memory of this kind, of this host or NIC.
-type Leg = (Kind, u32);
+type HostLink = (Kind, u32);
 
 /// Links that a piece crosses, in order; at most three.
 #[derive(Debug, Clone, Copy)]
 struct Legs {
-    legs: [Leg; 3],
+    legs: [HostLink; 3],
     len: usize,
 }
 
 impl Legs {
-    fn new<const N: usize>(crossed: [Leg; N]) -> Legs {
+    fn new<const N: usize>(crossed: [HostLink; N]) -> Legs {
         let mut legs = [(Kind::Memory, 0); 3];
         legs[..N].copy_from_slice(&crossed);
         Legs { legs, len: N }
     }
 
-    fn iter(&self) -> impl Iterator<Item = Leg> {
+    fn iter(&self) -> impl Iterator<Item = HostLink> {
         self.legs.into_iter().take(self.len)
     }
 }
@@ -92,7 +92,7 @@ impl Memory {
         let memory = Pace::new(plan.spec.memory.rate);
         let dma = Pace::new(plan.spec.nic.dma.rate);
         let paces = [memory, plan.cxl.pace, plan.cxl.pace, dma, dma];
-        let timelines = paces.map(|pace| Sparse::new(plan.hosts, Timeline::new(pace)));
+        let timelines = paces.map(|pace| Sparse::new(plan.hosts, BookedTimeline::new(pace)));
         let dma = plan.spec.nic.dma.propagation;
         Memory { plan: plan.clone(), timelines, dma, pieces: Vec::new(), loaded: [0; 2] }
     }
@@ -103,7 +103,7 @@ impl Memory {
     }
 
     /// Stores `bytes` that the agent sends at `at`. Returns the time at which they are in memory.
-    pub(super) fn write(&mut self, now: Time, agent: Agent, at: Time, place: Place, bytes: u64) -> Time {
+    pub(super) fn write(&mut self, now: Time, agent: MemoryAgent, at: Time, place: ByteLocation, bytes: u64) -> Time {
         let latency = self.plan.spec.memory.latency;
         let mut done = at;
         for n in self.divide(place, bytes) {
@@ -118,7 +118,7 @@ impl Memory {
     }
 
     /// Reads `bytes` that the agent requests at `at`. Returns the time at which they have arrived.
-    pub(super) fn read(&mut self, now: Time, agent: Agent, at: Time, place: Place, bytes: u64) -> Time {
+    pub(super) fn read(&mut self, now: Time, agent: MemoryAgent, at: Time, place: ByteLocation, bytes: u64) -> Time {
         let mut done = at;
         for n in self.divide(place, bytes) {
             done = done.max(self.read_piece(now, agent, at, n));
@@ -128,7 +128,7 @@ impl Memory {
 
     /// Reads whole lines by a core, whose number of outstanding loads is limited. Returns the time at which they have
     /// arrived.
-    pub(super) fn load(&mut self, now: Time, core: NodeId, place: Place, bytes: u64) -> Time {
+    pub(super) fn load(&mut self, now: Time, core: NodeId, place: ByteLocation, bytes: u64) -> Time {
         let most = u64::from(self.plan.spec.memory.outstanding_loads);
         let lines = bytes.div_ceil(LINE);
         let mut done = now;
@@ -139,7 +139,7 @@ impl Memory {
             let (wait, line) = self.unhindered(core, host);
             let least = now + last_of(here, window, wait, line);
             self.pieces[n].1 = here * LINE;
-            done = done.max(self.read_piece(now, Agent::Core(core), now, n)).max(least);
+            done = done.max(self.read_piece(now, MemoryAgent::Core(core), now, n)).max(least);
         }
         done
     }
@@ -158,13 +158,13 @@ impl Memory {
     /// Returns two times for one line that a core loads from an idle memory over idle links: the latency without the
     /// transmission time of the line, and the transmission time on the slowest link or memory on the path.
     fn unhindered(&self, core: NodeId, host: NodeId) -> (Time, Time) {
-        let legs = self.legs(Agent::Core(core), host, false);
+        let legs = self.legs(MemoryAgent::Core(core), host, false);
         let wait = self.plan.spec.memory.latency + self.distance(legs) * 2;
         let pace = Pace::new(self.plan.spec.memory.rate).transmit(LINE);
         (wait, if legs.len == 0 { pace } else { pace.max(self.plan.cxl.pace.transmit(LINE)) })
     }
 
-    fn read_piece(&mut self, now: Time, agent: Agent, at: Time, piece: usize) -> Time {
+    fn read_piece(&mut self, now: Time, agent: MemoryAgent, at: Time, piece: usize) -> Time {
         let (host, share) = self.pieces[piece];
         let legs = self.legs(agent, host, false);
         self.count(legs, share);
@@ -190,21 +190,21 @@ impl Memory {
         (first, last)
     }
 
-    fn book(&mut self, now: Time, (kind, number): Leg, at: Time, bytes: u64) -> Departure {
+    fn book(&mut self, now: Time, (kind, number): HostLink, at: Time, bytes: u64) -> Departure {
         self.timelines[kind as usize][number as usize].book(now, at, bytes)
     }
 
     /// Sets `pieces` to the bytes in each memory, and returns their range.
-    fn divide(&mut self, place: Place, bytes: u64) -> Range<usize> {
+    fn divide(&mut self, place: ByteLocation, bytes: u64) -> Range<usize> {
         self.pieces.clear();
         match place {
-            Place::Buffer(host, address) if self.plan.spec.memory_pool => {
+            ByteLocation::Buffer(host, address) if self.plan.spec.memory_pool => {
                 let first = self.plan.rack_of(host) * self.plan.of_rack;
                 let granule = self.plan.spec.memory.interleave.get();
                 let shares = shares(self.plan.of_rack, granule, address, bytes);
                 self.pieces.extend(shares.map(|(memory, share)| (first + memory, share)));
             }
-            Place::Buffer(host, _) | Place::Own(host) => self.pieces.push((host, bytes)),
+            ByteLocation::Buffer(host, _) | ByteLocation::Own(host) => self.pieces.push((host, bytes)),
         }
         0..self.pieces.len()
     }
@@ -215,26 +215,26 @@ impl Memory {
     }
 
     /// Returns the links between an agent and a memory, in the order in which a transfer crosses them.
-    fn legs(&self, agent: Agent, memory: NodeId, outward: bool) -> Legs {
+    fn legs(&self, agent: MemoryAgent, memory: NodeId, outward: bool) -> Legs {
         use Kind::{Down, Enter, Leave, Up};
         // Outward means away from the agent.
         match (agent, outward) {
-            (Agent::Core(host), _) if host == memory => Legs::new([]),
-            (Agent::Core(host), true) => Legs::new([(Leave, host), (Enter, memory)]),
-            (Agent::Core(host), false) => Legs::new([(Leave, memory), (Enter, host)]),
-            (Agent::Nic(nic), true) if self.plan.nics_are_pooled() => Legs::new([(Up, nic), (Enter, memory)]),
-            (Agent::Nic(nic), false) if self.plan.nics_are_pooled() => {
+            (MemoryAgent::Core(host), _) if host == memory => Legs::new([]),
+            (MemoryAgent::Core(host), true) => Legs::new([(Leave, host), (Enter, memory)]),
+            (MemoryAgent::Core(host), false) => Legs::new([(Leave, memory), (Enter, host)]),
+            (MemoryAgent::Nic(nic), true) if self.plan.nics_are_pooled() => Legs::new([(Up, nic), (Enter, memory)]),
+            (MemoryAgent::Nic(nic), false) if self.plan.nics_are_pooled() => {
                 Legs::new([(Leave, memory), (Down, nic)])
             }
             // From here on, each NIC belongs to one host.
-            (Agent::Nic(nic), true) if nic == memory => Legs::new([(Up, nic)]),
-            (Agent::Nic(nic), false) if nic == memory => Legs::new([(Down, nic)]),
-            (Agent::Nic(nic), true) => Legs::new([(Up, nic), (Leave, nic), (Enter, memory)]),
-            (Agent::Nic(nic), false) => Legs::new([(Leave, memory), (Enter, nic), (Down, nic)]),
+            (MemoryAgent::Nic(nic), true) if nic == memory => Legs::new([(Up, nic)]),
+            (MemoryAgent::Nic(nic), false) if nic == memory => Legs::new([(Down, nic)]),
+            (MemoryAgent::Nic(nic), true) => Legs::new([(Up, nic), (Leave, nic), (Enter, memory)]),
+            (MemoryAgent::Nic(nic), false) => Legs::new([(Leave, memory), (Enter, nic), (Down, nic)]),
         }
     }
 
-    fn propagation(&self, (kind, _): Leg) -> Time {
+    fn propagation(&self, (kind, _): HostLink) -> Time {
         if matches!(kind, Kind::Up | Kind::Down) { self.dma } else { self.plan.cxl.propagation }
     }
 
@@ -255,7 +255,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::sync::Arc;
-    use unrack_engine::Inside;
+    use unrack_engine::HostModel;
     use unrack_engine::topology::{Link, Topology};
     use unrack_rack::Wiring;
     use unrack_units::Rate;
@@ -273,14 +273,14 @@ mod tests {
         let topology = Topology::drack(wiring, link(100, 0), link(100, 0), link(500, 55));
         let mut spec = spec;
         spec.memory.rate = Rate::from_gbps(400);
-        let inside = Inside { spec: Arc::new(spec), cxl: link(500, 55) };
+        let inside = HostModel { spec: Arc::new(spec), cxl: link(500, 55) };
         Memory::new(&HostPlan::new(&inside, &topology, 4096))
     }
 
     #[test]
     fn a_load_here_and_a_load_there() {
         let mut memory = memory(2, unrack_rack::HostSpec::default());
-        let at = |memory: &mut Memory, core| memory.load(T(0), core, Place::Buffer(0, 0), 64);
+        let at = |memory: &mut Memory, core| memory.load(T(0), core, ByteLocation::Buffer(0, 0), 64);
         // The line takes 1,280 ps after 80 ns. From the other host, the request and the line each cross two links.
         assert_eq!(at(&mut memory, 0), T(80_000 + 1_280));
         let mut fresh = super::tests::memory(2, unrack_rack::HostSpec::default());
@@ -294,7 +294,7 @@ mod tests {
             let mut memory = memory(hosts, spec);
             // All NICs write 4 MiB in total to buffers of host 0.
             let writes = (0..1024u64).map(|n| {
-                memory.write(T(0), Agent::Nic(n as u32 % hosts), T(0), Place::Buffer(0, n * 4096), 4096)
+                memory.write(T(0), MemoryAgent::Nic(n as u32 % hosts), T(0), ByteLocation::Buffer(0, n * 4096), 4096)
             });
             writes.max().unwrap().as_ps() as f64
         };
@@ -325,9 +325,9 @@ mod tests {
             let (core, address, bytes) = (core % hosts, address * 256, granules * 256);
             let mut spec = unrack_rack::HostSpec::default();
             spec.memory.outstanding_loads = 1 << 16;
-            let together = memory(hosts, spec.clone()).load(T(0), core, Place::Buffer(0, address), bytes);
+            let together = memory(hosts, spec.clone()).load(T(0), core, ByteLocation::Buffer(0, address), bytes);
             let mut apart = memory(hosts, spec);
-            let each = (0..bytes / LINE).map(|n| apart.load(T(0), core, Place::Buffer(0, address + n * LINE), LINE));
+            let each = (0..bytes / LINE).map(|n| apart.load(T(0), core, ByteLocation::Buffer(0, address + n * LINE), LINE));
             let last = each.max().unwrap();
             // Pieces of several memories cross the port of the core one after the other, but single lines cross in the
             // order in which they arrive. The results are equal except for the time of a line on the port.

@@ -1,7 +1,7 @@
 //! Numbering of hosts, queues and cores, and the sizes of buffers.
 
 use std::sync::Arc;
-use unrack_engine::Inside;
+use unrack_engine::HostModel;
 use unrack_engine::topology::{Link, Topology};
 use unrack_rack::HostSpec;
 use unrack_units::Time;
@@ -9,7 +9,7 @@ use unrack_workload::NodeId;
 
 /// Way by which a packet leaves its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum HostExit {
     /// The packet leaves through this NIC.
     Nic(u32),
     /// The packet goes to another host of the rack, over CXL.
@@ -33,8 +33,8 @@ pub struct HostPlan {
 
 impl HostPlan {
     /// Creates the plan. `packet` is the largest number of bytes that a packet takes in memory.
-    pub fn new(inside: &Inside, topology: &Topology, packet: u64) -> HostPlan {
-        let Inside { spec, cxl } = inside.clone();
+    pub fn new(inside: &HostModel, topology: &Topology, packet: u64) -> HostPlan {
+        let HostModel { spec, cxl } = inside.clone();
         let mut sizes: Vec<u64> = spec.cache.lines.iter().map(|line| line.get()).collect();
         if let Some(largest) = sizes.last_mut() {
             *largest = packet.max(1).next_multiple_of(*largest);
@@ -79,11 +79,11 @@ impl HostPlan {
     }
 
     /// Returns the number of the transmit queue for a packet that leaves this way.
-    pub fn transmit_queue(&self, from: NodeId, to: NodeId, way: Way) -> u32 {
+    pub fn transmit_queue(&self, from: NodeId, to: NodeId, way: HostExit) -> u32 {
         from * self.queues()
             + match way {
-                Way::Nic(nic) => nic - self.first_nic(from),
-                Way::Rack => self.nics_each + to % self.of_rack,
+                HostExit::Nic(nic) => nic - self.first_nic(from),
+                HostExit::Rack => self.nics_each + to % self.of_rack,
             }
     }
 

@@ -12,8 +12,8 @@
 //! consecutive from a random line on, because memories serve them in the same time. The data of messages have already
 //! been loaded and copied, unless the program reads them in place.
 
-use super::memory::{LINE, Place, last_of};
-use super::{Event, Hosts, Output};
+use super::memory::{LINE, ByteLocation, last_of};
+use super::{Event, Hosts, HostOutput};
 use unrack_basis::mix;
 use unrack_engine::network::Pace;
 use unrack_units::Time;
@@ -26,7 +26,7 @@ const SCATTERED: u64 = 2 << 48;
 /// First address of data that a program loads for the first time.
 const FRESH: u64 = 3 << 48;
 
-pub(crate) struct Programs {
+pub(crate) struct HostPrograms {
     all: Vec<Program>,
     free: Vec<u32>,
     /// Offset of the next new data of each host.
@@ -53,11 +53,11 @@ struct Program {
     steps: u64,
 }
 
-impl Programs {
+impl HostPrograms {
     /// Creates the state of `hosts` hosts that run no program.
-    pub(super) fn new(hosts: u32) -> Programs {
+    pub(super) fn new(hosts: u32) -> HostPrograms {
         let hosts = hosts as usize;
-        Programs { all: Vec::new(), free: Vec::new(), fresh: vec![0; hosts], drawn: vec![0; hosts] }
+        HostPrograms { all: Vec::new(), free: Vec::new(), fresh: vec![0; hosts], drawn: vec![0; hosts] }
     }
 
     /// Returns the address of a random line among the first `among` lines of the data of a host.
@@ -93,7 +93,7 @@ impl Hosts {
             }
         };
         match steps {
-            0 => self.outputs.push_back(Output::At(now + time, Event::Loaded(number))),
+            0 => self.outputs.push_back(HostOutput::At(now + time, Event::Loaded(number))),
             _ => self.load_on(now, number),
         }
     }
@@ -108,7 +108,7 @@ impl Hosts {
         let mut program = self.programs.all[number as usize];
         if program.steps == 0 {
             self.programs.free.push(number);
-            return self.outputs.push_back(Output::Computed(program.actor));
+            return self.outputs.push_back(HostOutput::Computed(program.actor));
         }
         let (host, mut left, mut ready) = (program.host, self.window(), now);
         let take = |lines: &mut u64, left: &mut u64| {
@@ -137,12 +137,12 @@ impl Hosts {
         program.compute = program.compute - share;
         program.steps -= 1;
         self.programs.all[number as usize] = program;
-        self.outputs.push_back(Output::At(ready + share, Event::Loaded(number)));
+        self.outputs.push_back(HostOutput::At(ready + share, Event::Loaded(number)));
     }
 
     fn load_in_order(&mut self, now: Time, host: NodeId, address: u64, lines: u64) -> Time {
         if self.caches.is_empty() {
-            return self.memory.load(now, host, Place::Buffer(host, address), lines * LINE);
+            return self.memory.load(now, host, ByteLocation::Buffer(host, address), lines * LINE);
         }
         let part = self.plan.sizes.len() as u8 - 1;
         let line = self.caches[host as usize].line(part);
@@ -158,7 +158,7 @@ impl Hosts {
 
     fn load_scattered(&mut self, now: Time, host: NodeId, among: u64, lines: u64) -> Time {
         if self.caches.is_empty() {
-            let place = Place::Buffer(host, self.programs.any_line(host, among));
+            let place = ByteLocation::Buffer(host, self.programs.any_line(host, among));
             return self.memory.load(now, host, place, lines * LINE);
         }
         let mut ready = now;
@@ -191,7 +191,7 @@ mod tests {
     use crate::plan::HostPlan;
     use std::collections::BTreeSet;
     use std::sync::Arc;
-    use unrack_engine::Inside;
+    use unrack_engine::HostModel;
     use unrack_engine::topology::{Link, Topology};
     use unrack_rack::{HostSpec, Wiring};
     use unrack_units::Rate;
@@ -211,7 +211,7 @@ mod tests {
         let topology = Topology::drack(wiring, link(100, 0), link(100, 0), link(500, 55));
         let mut spec = HostSpec { memory_pool, dram_cache, program_loads: false, ..HostSpec::default() };
         spec.memory.rate = Rate::from_gbps(memory_gbps);
-        Hosts::new(HostPlan::new(&Inside { spec: Arc::new(spec), cxl: link(500, 55) }, &topology, 4096))
+        Hosts::new(HostPlan::new(&HostModel { spec: Arc::new(spec), cxl: link(500, 55) }, &topology, 4096))
     }
 
     /// Runs until all actors have finished the computations that they start at `now`. Checks that each reports its end
@@ -222,8 +222,8 @@ mod tests {
         loop {
             while let Some(output) = hosts.poll() {
                 match output {
-                    Output::At(at, Event::Loaded(number)) => _ = events.insert((at, number)),
-                    Output::Computed(actor) => assert!(told.insert(actor)),
+                    HostOutput::At(at, Event::Loaded(number)) => _ = events.insert((at, number)),
+                    HostOutput::Computed(actor) => assert!(told.insert(actor)),
                     other => panic!("{other:?}"),
                 }
             }

@@ -8,7 +8,7 @@ use unrack_units::Time;
 
 /// Queue from a host to a NIC.
 #[derive(Clone, Default)]
-pub(crate) struct Transmit {
+pub(crate) struct TransmitQueue {
     /// Packets that the host has begun to send and that have not yet left.
     pub outstanding: u32,
     /// Packets whose descriptors are in memory and have not yet been read by the NIC.
@@ -20,7 +20,7 @@ pub(crate) struct Transmit {
     pub waiting: VecDeque<u32>,
 }
 
-impl Transmit {
+impl TransmitQueue {
     /// Returns whether the queue is idle.
     pub(super) fn is_at_rest(&self) -> bool {
         self.outstanding == 0 && self.posted.is_empty() && self.waiting.is_empty() && !self.busy
@@ -36,13 +36,13 @@ pub(crate) struct Receive {
     pub completed: Vec<u32>,
     /// Number of packets that cores have taken and not yet finished.
     handled: u32,
-    phase: Phase,
+    phase: QueuePhase,
     batch: usize,
     delay: Time,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum QueuePhase {
     /// No packet has arrived.
     Idle,
     /// A packet has arrived. The queue raises an interrupt at this time.
@@ -68,7 +68,7 @@ impl Receive {
             posted: spec.receive_queue,
             completed: Vec::new(),
             handled: 0,
-            phase: Phase::Idle,
+            phase: QueuePhase::Idle,
             batch,
             delay,
         }
@@ -76,21 +76,21 @@ impl Receive {
 
     /// Returns whether the queue is idle and this number of descriptors is posted.
     pub(super) fn is_at_rest(&self, descriptors: u32) -> bool {
-        self.phase == Phase::Idle && self.completed.is_empty() && self.posted == descriptors
+        self.phase == QueuePhase::Idle && self.completed.is_empty() && self.posted == descriptors
     }
 
     /// Records a packet that is now in memory. Returns whether and when an interrupt must follow.
     pub(super) fn complete(&mut self, now: Time, packet: u32) -> Asks {
         self.completed.push(packet);
-        let first = self.phase == Phase::Idle;
+        let first = self.phase == QueuePhase::Idle;
         match self.phase {
-            Phase::Handled => Asks::Nothing,
+            QueuePhase::Handled => Asks::Nothing,
             _ if self.completed.len() >= self.batch || self.delay == Time::ZERO => {
-                self.phase = Phase::Handled;
+                self.phase = QueuePhase::Handled;
                 Asks::Interrupt
             }
             _ if first => {
-                self.phase = Phase::Waits(now + self.delay);
+                self.phase = QueuePhase::Waits(now + self.delay);
                 Asks::Later(now + self.delay)
             }
             _ => Asks::Nothing,
@@ -99,9 +99,9 @@ impl Receive {
 
     /// Returns whether the queue raises an interrupt now, at the time that [`Asks::Later`] returned.
     pub(super) fn is_late(&mut self, now: Time) -> bool {
-        let late = self.phase == Phase::Waits(now);
+        let late = self.phase == QueuePhase::Waits(now);
         if late {
-            self.phase = Phase::Handled;
+            self.phase = QueuePhase::Handled;
         }
         late
     }
@@ -120,7 +120,7 @@ impl Receive {
         }
         let more = !self.completed.is_empty();
         if !more {
-            self.phase = Phase::Idle;
+            self.phase = QueuePhase::Idle;
         }
         more
     }

@@ -3,7 +3,7 @@
 /// Reading side of a stream. Segments that arrive out of order stay in their buffers until the segments before them
 /// have arrived. Duplicates are not read.
 #[derive(Default)]
-pub struct Reading {
+pub struct StreamReading {
     /// Segments that arrived out of order, and their packets, by segment number.
     early: Vec<(u32, u32)>,
     /// Number of packets that were passed to the program and not yet read.
@@ -13,7 +13,7 @@ pub struct Reading {
     given_up: bool,
 }
 
-impl Reading {
+impl StreamReading {
     /// Returns whether a segment that arrives now is useless, because it arrived before or because the sender has given
     /// up. All segments below `next` have arrived.
     pub fn is_useless(&self, number: u32, next: u32) -> bool {

@@ -10,7 +10,7 @@ use unrack_engine::network::{Departure, Pace};
 use unrack_units::Time;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Timeline {
+pub(crate) struct BookedTimeline {
     pace: Pace,
     /// Start and end of the last busy period. Most bookings need only this one.
     last: (Time, Time),
@@ -18,10 +18,10 @@ pub(crate) struct Timeline {
     busy: VecDeque<(Time, Time)>,
 }
 
-impl Timeline {
+impl BookedTimeline {
     /// Creates an idle timeline with this pace.
-    pub(super) fn new(pace: Pace) -> Timeline {
-        Timeline { pace, last: (Time::ZERO, Time::ZERO), busy: VecDeque::new() }
+    pub(super) fn new(pace: Pace) -> BookedTimeline {
+        BookedTimeline { pace, last: (Time::ZERO, Time::ZERO), busy: VecDeque::new() }
     }
 
     /// Books the time that `bytes` need, from `at` on. `at` must not be before `now`, and `now` must not decrease
@@ -122,15 +122,15 @@ mod tests {
     use unrack_engine::network::Port;
     use unrack_units::Rate;
 
-    impl Timeline {
+    impl BookedTimeline {
         fn all(&self) -> impl Iterator<Item = &(Time, Time)> {
             self.busy.iter().chain([&self.last])
         }
     }
 
     /// Creates a timeline in which a byte takes 80 ps.
-    fn timeline() -> Timeline {
-        Timeline::new(Pace::new(Rate::from_gbps(100)))
+    fn timeline() -> BookedTimeline {
+        BookedTimeline::new(Pace::new(Rate::from_gbps(100)))
     }
 
     proptest! {

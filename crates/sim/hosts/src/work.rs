@@ -1,9 +1,9 @@
 //! Work of cores and NICs on packets, and the time that it takes.
 
-use super::cores::Task;
-use super::memory::{Agent, LINE, Place};
+use super::cores::CoreTask;
+use super::memory::{MemoryAgent, LINE, ByteLocation};
 use super::queues::Asks;
-use super::{Event, HostPacket, Hosts, Output, Way};
+use super::{Event, HostPacket, Hosts, HostOutput, HostExit};
 use unrack_units::{Bytes, Time};
 use unrack_workload::NodeId;
 
@@ -11,7 +11,7 @@ use unrack_workload::NodeId;
 const DESCRIPTOR: u64 = 16;
 
 impl Hosts {
-    pub(super) fn give(&mut self, now: Time, core: u32, task: Task) {
+    pub(super) fn give(&mut self, now: Time, core: u32, task: CoreTask) {
         if self.cores[core as usize].give(task) {
             self.begin(now, core);
         }
@@ -21,43 +21,43 @@ impl Hosts {
         let Some(task) = self.cores[core as usize].begin() else { return };
         let until = self.until(now, self.plan.host_of_core(core), task);
         self.cores[core as usize].busy += until - now;
-        self.outputs.push_back(Output::At(until, Event::Core(core)));
+        self.outputs.push_back(HostOutput::At(until, Event::Core(core)));
     }
 
     /// Returns the time at which a task that begins now is done.
-    fn until(&mut self, now: Time, host: NodeId, task: Task) -> Time {
+    fn until(&mut self, now: Time, host: NodeId, task: CoreTask) -> Time {
         let cpu = &self.plan.spec.cpu;
         match task {
-            Task::Send(number) => {
+            CoreTask::Send(number) => {
                 let packet = self.packets[number as usize];
                 now + self.polled_in(packet.way).unwrap_or(cpu.packet_time)
             }
-            Task::Interrupt(_) => now + cpu.interrupt_time,
-            Task::Stack(number) => {
+            CoreTask::Interrupt(_) => now + cpu.interrupt_time,
+            CoreTask::Stack(number) => {
                 let packet = self.packets[number as usize];
                 let polled = self.polled_in(packet.way).map(|time| (time, 0));
                 let (handled, loads) = polled.unwrap_or((cpu.packet_time, cpu.header_loads));
-                let descriptor = self.memory.load(now, host, Place::Own(host), DESCRIPTOR);
+                let descriptor = self.memory.load(now, host, ByteLocation::Own(host), DESCRIPTOR);
                 self.load_header(now, descriptor, host, packet, loads) + handled
             }
-            Task::Read(number) => self.load_payload(now, host, self.packets[number as usize]),
+            CoreTask::Read(number) => self.load_payload(now, host, self.packets[number as usize]),
         }
     }
 
     /// Returns the processing time of a packet that passes by reference outside the network stack; `None` for other
     /// packets.
-    fn polled_in(&self, way: Way) -> Option<Time> {
-        self.plan.spec.reference_time().filter(|_| way == Way::Rack)
+    fn polled_in(&self, way: HostExit) -> Option<Time> {
+        self.plan.spec.reference_time().filter(|_| way == HostExit::Rack)
     }
 
     pub(super) fn done(&mut self, now: Time, core: u32) {
         match self.cores[core as usize].end() {
-            Task::Send(number) => self.post(now, number),
-            Task::Interrupt(queue) => self.look(now, queue),
-            Task::Stack(number) => self.through(now, number),
-            Task::Read(number) => {
+            CoreTask::Send(number) => self.post(now, number),
+            CoreTask::Interrupt(queue) => self.look(now, queue),
+            CoreTask::Stack(number) => self.through(now, number),
+            CoreTask::Read(number) => {
                 self.release(number);
-                self.outputs.push_back(Output::Read(number));
+                self.outputs.push_back(HostOutput::Read(number));
             }
         }
         // Handling the task may already have begun another one.
@@ -73,18 +73,18 @@ impl Hosts {
     fn post(&mut self, now: Time, number: u32) {
         let packet = self.packets[number as usize];
         match packet.way {
-            Way::Rack if self.plan.spec.references() => self.refer(now, number),
-            Way::Rack => {
-                let read = self.read_data(now, now, Agent::Core(packet.from), packet);
-                self.write(now, read, number, Agent::Core(packet.from));
+            HostExit::Rack if self.plan.spec.references() => self.refer(now, number),
+            HostExit::Rack => {
+                let read = self.read_data(now, now, MemoryAgent::Core(packet.from), packet);
+                self.write(now, read, number, MemoryAgent::Core(packet.from));
             }
-            Way::Nic(_) => {
+            HostExit::Nic(_) => {
                 let queue = self.plan.transmit_queue(packet.from, packet.to, packet.way);
                 let place = &mut self.transmit[queue as usize];
                 place.posted.push_back(number);
                 if !std::mem::replace(&mut place.busy, true) {
                     self.counts.doorbells += 1;
-                    self.outputs.push_back(Output::At(now + self.memory.to_nic(), Event::Doorbell(queue)));
+                    self.outputs.push_back(HostOutput::At(now + self.memory.to_nic(), Event::Doorbell(queue)));
                 }
             }
         }
@@ -98,25 +98,25 @@ impl Hosts {
             place.busy = false;
             return;
         }
-        let nic = Agent::Nic(self.plan.nic_of_queue(queue));
+        let nic = MemoryAgent::Nic(self.plan.nic_of_queue(queue));
         let host = self.plan.host_of_queue(queue);
-        let mut at = self.memory.read(now, nic, now, Place::Own(host), DESCRIPTOR * batch.len() as u64);
+        let mut at = self.memory.read(now, nic, now, ByteLocation::Own(host), DESCRIPTOR * batch.len() as u64);
         let known = at;
         for number in batch.drain(..) {
             at = at.max(self.read_data(now, known, nic, self.packets[number as usize]));
-            self.outputs.push_back(Output::At(at, Event::Fetched(number)));
+            self.outputs.push_back(HostOutput::At(at, Event::Fetched(number)));
         }
         self.transmit[queue as usize].posted = batch;
-        self.outputs.push_back(Output::At(at, Event::Doorbell(queue)));
+        self.outputs.push_back(HostOutput::At(at, Event::Doorbell(queue)));
     }
 
     /// Reads the data that a host sends next. Its data are consecutive in its buffers. Returns the time at which they
     /// have arrived.
-    fn read_data(&mut self, now: Time, at: Time, agent: Agent, packet: HostPacket) -> Time {
+    fn read_data(&mut self, now: Time, at: Time, agent: MemoryAgent, packet: HostPacket) -> Time {
         let bytes = u64::from(packet.bytes);
         let size = self.plan.sizes[self.plan.class(packet.bytes) as usize];
         let next = &mut self.data[packet.from as usize];
-        let place = Place::Buffer(packet.from, *next);
+        let place = ByteLocation::Buffer(packet.from, *next);
         *next = next.wrapping_add(size) % self.plan.spec.memory.size.get();
         self.memory.read(now, agent, at, place, bytes)
     }
@@ -124,15 +124,15 @@ impl Hosts {
     /// Releases the entry of a packet that has left its transmit queue.
     pub(super) fn free_place(&mut self, queue: u32) {
         self.transmit[queue as usize].outstanding -= 1;
-        self.outputs.push_back(Output::Room(queue));
+        self.outputs.push_back(HostOutput::Room(queue));
     }
 
     /// Stores, in the memory of the receiver, a reference to data in a buffer of the sender.
     fn refer(&mut self, now: Time, number: u32) {
         let HostPacket { from, to, bytes, .. } = self.packets[number as usize];
         if self.assign(number, bytes, from) {
-            let there = self.memory.write(now, Agent::Core(from), now, Place::Own(to), LINE);
-            self.outputs.push_back(Output::At(there, Event::Written(number)));
+            let there = self.memory.write(now, MemoryAgent::Core(from), now, ByteLocation::Own(to), LINE);
+            self.outputs.push_back(HostOutput::At(there, Event::Written(number)));
         }
     }
 }
@@ -153,10 +153,10 @@ impl Hosts {
             None => {
                 self.counts.no_buffer += 1;
                 let HostPacket { from, to, way, .. } = self.packets[number as usize];
-                if way == Way::Rack {
+                if way == HostExit::Rack {
                     self.free_place(self.plan.transmit_queue(from, to, way));
                 }
-                self.outputs.push_back(Output::Lost(number));
+                self.outputs.push_back(HostOutput::Lost(number));
                 false
             }
         }
@@ -164,44 +164,44 @@ impl Hosts {
 
     /// Writes a packet that is available at `at` to a receive buffer, followed by its completion. Returns whether a
     /// buffer was free.
-    pub(super) fn write(&mut self, now: Time, at: Time, number: u32, agent: Agent) -> bool {
+    pub(super) fn write(&mut self, now: Time, at: Time, number: u32, agent: MemoryAgent) -> bool {
         let HostPacket { to, bytes, .. } = self.packets[number as usize];
         let has_buffer = self.assign(number, bytes, to);
         if has_buffer {
-            let buffer = Place::Buffer(to, self.packets[number as usize].buffer);
+            let buffer = ByteLocation::Buffer(to, self.packets[number as usize].buffer);
             let there = self.memory.write(now, agent, at, buffer, u64::from(bytes));
-            let told = self.memory.write(now, agent, there, Place::Own(to), DESCRIPTOR);
-            self.outputs.push_back(Output::At(told, Event::Written(number)));
+            let told = self.memory.write(now, agent, there, ByteLocation::Own(to), DESCRIPTOR);
+            self.outputs.push_back(HostOutput::At(told, Event::Written(number)));
         }
         has_buffer
     }
 
     fn queue_of(&self, packet: &HostPacket) -> u32 {
         match packet.way {
-            Way::Nic(nic) => self.plan.receive_queue_of_nic(packet.to, nic),
-            Way::Rack => self.plan.reference_queue(packet.from, packet.to),
+            HostExit::Nic(nic) => self.plan.receive_queue_of_nic(packet.to, nic),
+            HostExit::Rack => self.plan.reference_queue(packet.from, packet.to),
         }
     }
 
     pub(super) fn written(&mut self, now: Time, number: u32) {
         let packet = self.packets[number as usize];
-        if let Way::Nic(nic) = packet.way {
+        if let HostExit::Nic(nic) = packet.way {
             self.headroom[nic as usize] -= u64::from(packet.bytes);
         }
         if self.polled_in(packet.way).is_some() {
-            return self.give(now, self.plan.core(packet.to, packet.hash), Task::Stack(number));
+            return self.give(now, self.plan.core(packet.to, packet.hash), CoreTask::Stack(number));
         }
         let queue = self.queue_of(&packet);
         match self.receive[queue as usize].complete(now, number) {
             Asks::Nothing => {}
-            Asks::Later(at) => self.outputs.push_back(Output::At(at, Event::Late(queue))),
+            Asks::Later(at) => self.outputs.push_back(HostOutput::At(at, Event::Late(queue))),
             Asks::Interrupt => self.interrupt(now, queue),
         }
     }
 
     pub(super) fn interrupt(&mut self, now: Time, queue: u32) {
         self.counts.interrupts += 1;
-        self.give(now, self.plan.core(self.plan.host_of_queue(queue), queue), Task::Interrupt(queue));
+        self.give(now, self.plan.core(self.plan.host_of_queue(queue), queue), CoreTask::Interrupt(queue));
     }
 
     /// Distributes the packets that have arrived to the cores of their streams.
@@ -209,7 +209,7 @@ impl Hosts {
         let mut batch = self.receive[queue as usize].take();
         for number in batch.drain(..) {
             let HostPacket { to, hash, .. } = self.packets[number as usize];
-            self.give(now, self.plan.core(to, hash), Task::Stack(number));
+            self.give(now, self.plan.core(to, hash), CoreTask::Stack(number));
         }
         self.receive[queue as usize].completed = batch;
     }
@@ -221,15 +221,15 @@ impl Hosts {
         if self.polled_in(packet.way).is_none() {
             let queue = self.queue_of(&packet);
             let place = &mut self.receive[queue as usize];
-            place.posted += u32::from(packet.way != Way::Rack);
+            place.posted += u32::from(packet.way != HostExit::Rack);
             if place.through() {
                 self.look(now, queue);
             }
         }
-        if packet.way == Way::Rack {
+        if packet.way == HostExit::Rack {
             self.free_place(self.plan.transmit_queue(packet.from, packet.to, packet.way));
         }
-        self.outputs.push_back(Output::Stack(number));
+        self.outputs.push_back(HostOutput::Stack(number));
     }
 
     /// Returns the time at which a core has loaded a header `loads` times in sequence.
@@ -238,9 +238,9 @@ impl Hosts {
             at = match self.caches.is_empty() {
                 true => self.memory.read(
                     now,
-                    Agent::Core(host),
+                    MemoryAgent::Core(host),
                     at,
-                    Place::Buffer(packet.owner, packet.buffer),
+                    ByteLocation::Buffer(packet.owner, packet.buffer),
                     LINE,
                 ),
                 false => {
@@ -293,8 +293,8 @@ impl Hosts {
         address: u64,
     ) -> Time {
         let line = self.caches[host as usize].line(part);
-        let from = Place::Buffer(owner, address / line * line);
-        let ready = self.memory.read(now, Agent::Core(host), at, from, line);
+        let from = ByteLocation::Buffer(owner, address / line * line);
+        let ready = self.memory.read(now, MemoryAgent::Core(host), at, from, line);
         self.caches[host as usize].fill(part, address, ready);
         ready
     }
@@ -308,7 +308,7 @@ impl Hosts {
         let payload = u64::from(packet.payload);
         let from = packet.buffer + u64::from(packet.bytes - packet.payload);
         let loaded = match self.caches.is_empty() {
-            true => self.memory.load(now, host, Place::Buffer(packet.owner, from), payload),
+            true => self.memory.load(now, host, ByteLocation::Buffer(packet.owner, from), payload),
             false => self.load_cached(now, host, &packet, from, payload),
         };
         match self.plan.spec.references() {

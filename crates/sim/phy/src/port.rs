@@ -3,9 +3,9 @@
 
 use crate::block::{Block, DATA};
 use crate::mac::{Deframer, FrameError, Framer};
-use crate::pcs::code::{self, Class};
+use crate::pcs::code::{self, BlockClass};
 use crate::pcs::state::{State, next};
-use crate::pcs::{Column, Columns, Descrambler, Encoder, Scrambler};
+use crate::pcs::{Column, ColumnSink, Descrambler, Encoder, Scrambler};
 
 /// Sending side of a port.
 #[derive(Debug, Clone, Default)]
@@ -27,23 +27,23 @@ impl Transmitter {
     }
 
     #[inline(always)]
-    fn send(&mut self, line: &mut Vec<Block>, send: impl FnOnce(&mut Framer, &mut Coder)) {
+    fn send(&mut self, line: &mut Vec<Block>, send: impl FnOnce(&mut Framer, &mut ColumnCoder)) {
         // Local copies, which can be kept in registers. Otherwise each block would have to wait until the one before
         // is in memory.
-        let mut coder = Coder { encoder: self.encoder.clone(), scrambler: self.scrambler.clone(), line };
+        let mut coder = ColumnCoder { encoder: self.encoder.clone(), scrambler: self.scrambler.clone(), line };
         send(&mut self.framer, &mut coder);
         (self.encoder, self.scrambler) = (coder.encoder, coder.scrambler);
     }
 }
 
 /// Conversion of columns to scrambled blocks.
-struct Coder<'a> {
+struct ColumnCoder<'a> {
     encoder: Encoder,
     scrambler: Scrambler,
     line: &'a mut Vec<Block>,
 }
 
-impl Columns for Coder<'_> {
+impl ColumnSink for ColumnCoder<'_> {
     #[inline(always)]
     fn column(&mut self, column: Column) {
         let block = self.encoder.encode(column);
@@ -85,11 +85,11 @@ impl Receiver {
             let payload = descrambler.descramble(block.payload);
             let (class, column) = code::decode(Block { payload, header: block.header });
             if let Some(end) = end.take() {
-                let ends_well = matches!(class, Class::Start | Class::Control);
-                state = next(state, Class::Terminate, ends_well);
-                deframer.handle_class(told(state, Class::Terminate), end).map(&mut tell);
+                let ends_well = matches!(class, BlockClass::Start | BlockClass::Control);
+                state = next(state, BlockClass::Terminate, ends_well);
+                deframer.handle_class(told(state, BlockClass::Terminate), end).map(&mut tell);
             }
-            if class == Class::Terminate {
+            if class == BlockClass::Terminate {
                 end = Some(column);
                 continue;
             }
@@ -113,6 +113,6 @@ impl Receiver {
 
 /// Returns the class with which the deframer handles a column of class `class` that led to `state`.
 #[inline]
-fn told(state: State, class: Class) -> Class {
-    if state == State::Error { Class::Error } else { class }
+fn told(state: State, class: BlockClass) -> BlockClass {
+    if state == State::Error { BlockClass::Error } else { class }
 }

@@ -13,7 +13,7 @@ use unrack_basis::SplitMix64;
 use unrack_protocol::r2c2::Routing;
 use unrack_protocol::r2c2::rates::{Rates, Requirements, Slot};
 use unrack_protocol::r2c2::selection::{Candidate, Params, Search, Utility, aggregate};
-use unrack_protocol::r2c2::weights::{LinkShare, Ways, Weights};
+use unrack_protocol::r2c2::weights::{LinkShare, FlowPaths, Weights};
 use unrack_rack::graph::{Graph, Sides};
 use unrack_units::Rate;
 
@@ -57,7 +57,7 @@ fn drawing() -> impl FnMut() -> u64 {
 
 fn shares(weights: &mut Weights, routing: Routing, random: &mut impl FnMut() -> u64) -> Arc<[LinkShare]> {
     let (src, apart) = (random() % 512, random() % 511 + 1);
-    weights.shares(Ways { routing, src: src as u32, dst: ((src + apart) % 512) as u32, flow: 0 })
+    weights.shares(FlowPaths { routing, src: src as u32, dst: ((src + apart) % 512) as u32, flow: 0 })
 }
 
 fn links(graph: &Graph) -> Rates {

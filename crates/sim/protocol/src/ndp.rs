@@ -6,7 +6,7 @@
 //! packet time of its link.
 
 use crate::segments::SegmentSet;
-use crate::silence::{LONGEST, STEADY, Silence};
+use crate::silence::{LONGEST, STEADY, TimeoutCount};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -71,7 +71,7 @@ pub struct Sender {
     /// End of the current round of timeouts. A packet whose timeout expires before belongs to this round.
     round_ends: Time,
     /// Rounds of timeouts since the last acknowledgement of a segment that had not been acknowledged before.
-    silence: Silence,
+    silence: TimeoutCount,
     given_up: bool,
 }
 
@@ -89,7 +89,7 @@ impl Sender {
             timeouts,
             idle_since: now,
             round_ends: Time::ZERO,
-            silence: Silence::new(timeouts.salt),
+            silence: TimeoutCount::new(timeouts.salt),
             given_up: false,
         }
     }

@@ -5,7 +5,7 @@
 //! starts at line rate and slows down only when many packets are lost.
 
 use crate::segments::SegmentSet;
-use crate::silence::Silence;
+use crate::silence::TimeoutCount;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::Time;
@@ -50,7 +50,7 @@ pub struct Sender {
     /// Whether a probe is to be sent.
     probe: bool,
     /// Timeouts since the last acknowledgement of a segment that had not been acknowledged before.
-    silence: Silence,
+    silence: TimeoutCount,
     given_up: bool,
     deadline: Time,
     rto: Time,
@@ -58,7 +58,7 @@ pub struct Sender {
 
 /// Packet to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transmit {
+pub enum OutgoingPacket {
     Segment {
         number: u32,
         again: bool,
@@ -91,7 +91,7 @@ impl Sender {
             since_growth: 0,
             timeouts: 0,
             probe: false,
-            silence: Silence::new(salt),
+            silence: TimeoutCount::new(salt),
             given_up: false,
             deadline: Time::MAX,
             rto,
@@ -127,7 +127,7 @@ impl Sender {
     }
 
     /// Returns the packet to send now.
-    pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
+    pub fn poll_transmit(&mut self, now: Time) -> Option<OutgoingPacket> {
         if !self.is_ready() {
             return None;
         }
@@ -135,14 +135,14 @@ impl Sender {
             self.deadline = now + self.rto;
         }
         if std::mem::take(&mut self.probe) {
-            return Some(Transmit::Probe);
+            return Some(OutgoingPacket::Probe);
         }
         let number = self.cursor;
         self.outstanding.insert(number);
         self.advance(number + 1);
         let again = number < self.sent;
         self.sent = self.sent.max(number + 1);
-        Some(Transmit::Segment { number, again })
+        Some(OutgoingPacket::Segment { number, again })
     }
 
     /// Moves the cursor to the next segment to send, `from` or later.
@@ -254,8 +254,8 @@ mod tests {
 
     fn segments(sender: &mut Sender, now: Time) -> Vec<u32> {
         std::iter::from_fn(|| match sender.poll_transmit(now)? {
-            Transmit::Segment { number, .. } => Some(number),
-            Transmit::Probe => None,
+            OutgoingPacket::Segment { number, .. } => Some(number),
+            OutgoingPacket::Probe => None,
         })
         .collect()
     }
@@ -285,7 +285,7 @@ mod tests {
             sender.handle_timeout(now);
         }
         for _ in 0..3 {
-            assert_eq!(sender.poll_transmit(now), Some(Transmit::Probe));
+            assert_eq!(sender.poll_transmit(now), Some(OutgoingPacket::Probe));
             assert_eq!(sender.poll_transmit(now), None);
             now = sender.poll_timeout().unwrap();
             sender.handle_timeout(now);
@@ -311,11 +311,11 @@ mod tests {
                         continue;
                     }
                     acks.push(match sent {
-                        Transmit::Segment { number, .. } => {
+                        OutgoingPacket::Segment { number, .. } => {
                             complete += u32::from(receiver.handle_segment(number));
                             Acknowledged::Segment(number)
                         }
-                        Transmit::Probe => Acknowledged::Probe,
+                        OutgoingPacket::Probe => Acknowledged::Probe,
                     });
                 }
                 now += Time::from_us(1);

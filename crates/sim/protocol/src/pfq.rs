@@ -22,7 +22,7 @@ pub type Ports = u8;
 
 /// A packet of a flow at a node that is neither its source nor its destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Passing<P> {
+pub struct TransitPacket<P> {
     pub packet: P,
     /// Length on the wire, in bytes.
     pub bytes: u32,
@@ -32,7 +32,7 @@ pub struct Passing<P> {
 
 /// Decision about a packet that has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum PacketFate {
     /// The packet is not queued; it should leave at once by one of these links.
     Passes(Ports),
     /// The packet waits behind `ahead` bytes of its flow. If `hold` is true, the neighbour that sent it should be
@@ -42,7 +42,7 @@ pub enum Fate {
 
 /// Packet that a link is to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next<P> {
+pub enum NextPacket<P> {
     /// The next packet of a flow that starts at this node.
     Own { flow: u32 },
     /// A packet that waited. The neighbours on the links in `release` should be asked to release the flow.
@@ -54,7 +54,7 @@ pub enum Next<P> {
 pub struct Node<P> {
     queues: Vec<Queue<P>>,
     free: Vec<u32>,
-    by_flow: HashMap<u32, u32, BuildHasherDefault<Spread>>,
+    by_flow: HashMap<u32, u32, BuildHasherDefault<FibonacciHasher>>,
     /// For each link, the queues that wait for it, in the order of their turns. A queue that cannot use the link any
     /// more is passed over.
     turns: Vec<VecDeque<u32>>,
@@ -75,7 +75,7 @@ struct Queue<P> {
     /// Number of packets that start at this node.
     own: u64,
     bytes: u64,
-    passing: VecDeque<Passing<P>>,
+    passing: VecDeque<TransitPacket<P>>,
 }
 
 impl<P> Queue<P> {
@@ -112,10 +112,10 @@ impl<P: Copy> Node<P> {
     pub fn handle_packet(
         &mut self,
         flow: u32,
-        passing: Passing<P>,
+        passing: TransitPacket<P>,
         ways: impl FnOnce() -> Ports,
         idle: Ports,
-    ) -> Fate {
+    ) -> PacketFate {
         let known = self.by_flow.get(&flow).copied();
         let queue = match known.filter(|place| !self.queues[*place as usize].is_empty()) {
             Some(place) => place,
@@ -124,7 +124,7 @@ impl<P: Copy> Node<P> {
                 let held = known.map_or(0, |place| self.queues[place as usize].held);
                 let open = ways & idle & !held;
                 if open != 0 {
-                    return Fate::Passes(open);
+                    return PacketFate::Passes(open);
                 }
                 self.queue(flow, ways)
             }
@@ -138,7 +138,7 @@ impl<P: Copy> Node<P> {
             place.told |= from;
         }
         self.wait(queue);
-        Fate::Waits { ahead, hold }
+        PacketFate::Waits { ahead, hold }
     }
 
     /// Adds packets of a flow that starts at this node.
@@ -172,7 +172,7 @@ impl<P: Copy> Node<P> {
     }
 
     /// Returns the packet that an idle link sends now.
-    pub fn poll(&mut self, port: u8) -> Option<Next<P>> {
+    pub fn poll(&mut self, port: u8) -> Option<NextPacket<P>> {
         let bit = 1 << port;
         while let Some(queue) = self.turns[usize::from(port)].pop_front() {
             let place = &mut self.queues[queue as usize];
@@ -185,13 +185,13 @@ impl<P: Copy> Node<P> {
             let next = match place.passing.pop_front() {
                 None => {
                     place.own -= 1;
-                    Next::Own { flow }
+                    NextPacket::Own { flow }
                 }
-                Some(Passing { packet, bytes, .. }) => {
+                Some(TransitPacket { packet, bytes, .. }) => {
                     place.bytes -= u64::from(bytes);
                     let enough = place.bytes > self.threshold;
                     let release = if enough { 0 } else { std::mem::take(&mut place.told) };
-                    Next::Passing { flow, packet, release }
+                    NextPacket::Passing { flow, packet, release }
                 }
             };
             match place.is_empty() {
@@ -263,9 +263,9 @@ impl<P: Copy> Node<P> {
 
 /// Hasher of flow numbers, by Fibonacci hashing. It need not resist an adversary, because none chooses the numbers.
 #[derive(Debug, Clone, Copy, Default)]
-struct Spread(u64);
+struct FibonacciHasher(u64);
 
-impl Hasher for Spread {
+impl Hasher for FibonacciHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -282,21 +282,21 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn passing(packet: u32, from: u8) -> Passing<u32> {
-        Passing { packet, bytes: 100, from }
+    fn passing(packet: u32, from: u8) -> TransitPacket<u32> {
+        TransitPacket { packet, bytes: 100, from }
     }
 
     #[test]
     fn a_packet_passes_where_nothing_is_in_its_way() {
         let mut node = Node::new(3, 250);
-        assert_eq!(node.handle_packet(7, passing(1, 0), || 0b110, 0b010), Fate::Passes(0b010));
-        assert_eq!(node.handle_packet(7, passing(2, 0), || 0b110, 0), Fate::Waits { ahead: 0, hold: false });
+        assert_eq!(node.handle_packet(7, passing(1, 0), || 0b110, 0b010), PacketFate::Passes(0b010));
+        assert_eq!(node.handle_packet(7, passing(2, 0), || 0b110, 0), PacketFate::Waits { ahead: 0, hold: false });
         // The packet may not overtake the one that waits.
         assert_eq!(
             node.handle_packet(7, passing(3, 0), || 0b110, 0b100),
-            Fate::Waits { ahead: 100, hold: false }
+            PacketFate::Waits { ahead: 100, hold: false }
         );
-        let next = |packet| Some(Next::Passing { flow: 7, packet, release: 0 });
+        let next = |packet| Some(NextPacket::Passing { flow: 7, packet, release: 0 });
         assert_eq!([node.poll(1), node.poll(2), node.poll(1)], [next(2), next(3), None]);
         assert_eq!(node.poll(2), None);
         assert_eq!(node.flows(), 0);
@@ -312,7 +312,7 @@ mod tests {
         }
         let order: Vec<u32> = std::iter::from_fn(|| node.poll(1))
             .map(|next| match next {
-                Next::Own { flow } | Next::Passing { flow, .. } => flow,
+                NextPacket::Own { flow } | NextPacket::Passing { flow, .. } => flow,
             })
             .collect();
         assert_eq!(order, [1, 2, 3, 1, 2, 3, 1, 1]);
@@ -322,10 +322,10 @@ mod tests {
     fn neighbours_hold_what_is_too_much_until_it_no_longer_is() {
         let mut node = Node::new(3, 250);
         let fates = [0, 0, 0, 1, 1].map(|from| node.handle_packet(7, passing(9, from), || 0b100, 0));
-        let holds = fates.map(|fate| matches!(fate, Fate::Waits { hold: true, .. }));
+        let holds = fates.map(|fate| matches!(fate, PacketFate::Waits { hold: true, .. }));
         assert_eq!(holds, [false, false, true, true, false], "once each");
         let released = |node: &mut Node<u32>| match node.poll(2) {
-            Some(Next::Passing { release, .. }) => release,
+            Some(NextPacket::Passing { release, .. }) => release,
             _ => panic!("packets wait"),
         };
         assert_eq!([0; 5].map(|_| released(&mut node)), [0, 0, 0b011, 0, 0]);
@@ -336,14 +336,14 @@ mod tests {
         let mut node = Node::<u32>::new(2, 250);
         node.handle_supply(1, 0b11, 3);
         node.handle_hold(1, 0);
-        assert_eq!((node.poll(0), node.poll(1)), (None, Some(Next::Own { flow: 1 })));
+        assert_eq!((node.poll(0), node.poll(1)), (None, Some(NextPacket::Own { flow: 1 })));
         assert!(!node.is_held(1));
         node.handle_hold(1, 1);
         assert_eq!((node.poll(1), node.is_held(1)), (None, true));
         assert!(node.handle_release(1, 0));
         assert_eq!(
             [node.poll(0), node.poll(0), node.poll(0)],
-            [Some(Next::Own { flow: 1 }), Some(Next::Own { flow: 1 }), None]
+            [Some(NextPacket::Own { flow: 1 }), Some(NextPacket::Own { flow: 1 }), None]
         );
         // The queue is empty, but still held.
         assert_eq!(node.flows(), 1);
@@ -397,7 +397,7 @@ mod tests {
                         let at = flow as usize;
                         let ahead = waiting[at].len() as u64 * 100;
                         let hold = ahead + 100 > 250 && told[at] >> from & 1 == 0;
-                        prop_assert_eq!(fate, Fate::Waits { ahead, hold });
+                        prop_assert_eq!(fate, PacketFate::Waits { ahead, hold });
                         told[at] |= u8::from(hold) << from;
                         waiting[at].push_back(numbers);
                     }
@@ -422,11 +422,11 @@ mod tests {
                                 let left = |flow: &u32| own[*flow as usize] > 0 || !waiting[*flow as usize].is_empty();
                                 prop_assert!(!(0..6).filter(left).any(can));
                             }
-                            Some(Next::Own { flow }) => {
+                            Some(NextPacket::Own { flow }) => {
                                 prop_assert!(can(flow) && own[flow as usize] > 0);
                                 own[flow as usize] -= 1;
                             }
-                            Some(Next::Passing { flow, packet, release }) => {
+                            Some(NextPacket::Passing { flow, packet, release }) => {
                                 prop_assert!(can(flow));
                                 let at = flow as usize;
                                 prop_assert_eq!(waiting[at].pop_front(), Some(packet));

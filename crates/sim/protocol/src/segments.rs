@@ -6,12 +6,12 @@ pub const MOST_SEGMENTS: u32 = 1 << 31;
 /// Set of numbers below a limit. Limits up to 64 need no allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentSet {
-    words: Words,
+    words: SegmentWords,
     count: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Words {
+enum SegmentWords {
     One(u64),
     Many(Box<[u64]>),
 }
@@ -20,8 +20,8 @@ impl SegmentSet {
     /// Creates an empty set of numbers below `limit`.
     pub fn new(limit: u32) -> SegmentSet {
         let words = match limit {
-            0..=64 => Words::One(0),
-            _ => Words::Many(vec![0; limit.div_ceil(64) as usize].into()),
+            0..=64 => SegmentWords::One(0),
+            _ => SegmentWords::Many(vec![0; limit.div_ceil(64) as usize].into()),
         };
         SegmentSet { words, count: 0 }
     }
@@ -30,8 +30,8 @@ impl SegmentSet {
     pub fn full(limit: u32) -> SegmentSet {
         let mut set = SegmentSet { count: limit, ..SegmentSet::new(limit) };
         let words = match &mut set.words {
-            Words::One(word) => std::slice::from_mut(word),
-            Words::Many(words) => words,
+            SegmentWords::One(word) => std::slice::from_mut(word),
+            SegmentWords::Many(words) => words,
         };
         let last = limit as usize / 64;
         words[..last].fill(u64::MAX);
@@ -43,15 +43,15 @@ impl SegmentSet {
 
     fn words(&self) -> &[u64] {
         match &self.words {
-            Words::One(word) => std::slice::from_ref(word),
-            Words::Many(words) => words,
+            SegmentWords::One(word) => std::slice::from_ref(word),
+            SegmentWords::Many(words) => words,
         }
     }
 
     fn word(&mut self, number: u32) -> &mut u64 {
         match &mut self.words {
-            Words::One(word) => word,
-            Words::Many(words) => &mut words[number as usize / 64],
+            SegmentWords::One(word) => word,
+            SegmentWords::Many(words) => &mut words[number as usize / 64],
         }
     }
 
@@ -85,8 +85,8 @@ impl SegmentSet {
     /// Removes all numbers.
     pub fn clear(&mut self) {
         match &mut self.words {
-            Words::One(word) => *word = 0,
-            Words::Many(words) => words.fill(0),
+            SegmentWords::One(word) => *word = 0,
+            SegmentWords::Many(words) => words.fill(0),
         }
         self.count = 0;
     }

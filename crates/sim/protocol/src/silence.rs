@@ -31,7 +31,7 @@ pub const LONGEST: Time = Time::from_us(200 << MOST_TIMEOUTS);
 
 /// Count of timeouts in a row without progress, at one end of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Silence {
+pub struct TimeoutCount {
     timeouts: u32,
     /// All timeouts so far, including those before the latest progress.
     ever: u32,
@@ -39,10 +39,10 @@ pub struct Silence {
     salt: u32,
 }
 
-impl Silence {
+impl TimeoutCount {
     /// Creates the silence of an end that has not run into a timeout yet. `salt` should differ between ends.
-    pub fn new(salt: u32) -> Silence {
-        Silence { timeouts: 0, ever: 0, salt }
+    pub fn new(salt: u32) -> TimeoutCount {
+        TimeoutCount { timeouts: 0, ever: 0, salt }
     }
 
     /// Ends the silence, because something new has arrived.
@@ -102,7 +102,7 @@ mod tests {
             timeout_ns in 1u64..100_000_000_000, doubles: bool, salt: u32,
         ) {
             let (timeout, steady) = (Time::from_ns(timeout_ns), if doubles { 0 } else { STEADY });
-            let (mut silence, mut waited, mut rounds) = (Silence::new(salt), timeout, 1);
+            let (mut silence, mut waited, mut rounds) = (TimeoutCount::new(salt), timeout, 1);
             while let Some(next) = silence.handle_timeout(timeout, steady) {
                 let steady_wait = next >= timeout && next.as_ps() <= timeout.as_ps() * 3 / 2;
                 prop_assert!(steady_wait && rounds <= steady || next >= timeout * 2);
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn it_is_as_long_as_that_of_tcp() {
-        let mut silence = Silence::new(0);
+        let mut silence = TimeoutCount::new(0);
         let timeouts = (0..).take_while(|_| silence.handle_timeout(Time::from_us(200), 0).is_some()).count();
         assert_eq!(timeouts, MOST_TIMEOUTS as usize);
     }
@@ -128,7 +128,7 @@ mod tests {
     fn retries_leave_the_phase_of_a_link_that_flaps() {
         let period = Time::from_us(1_000);
         for (salt, steady) in (0..200).flat_map(|salt| [(salt, 0), (salt, STEADY)]) {
-            let (mut silence, mut at) = (Silence::new(salt), Time::from_us(20) + period);
+            let (mut silence, mut at) = (TimeoutCount::new(salt), Time::from_us(20) + period);
             let is_down = |at: Time| at.as_ps() % period.as_ps() < period.as_ps() / 10;
             let mut tries = 0;
             while is_down(at) {
@@ -143,7 +143,7 @@ mod tests {
     fn the_first_timeout_is_exact_and_others_differ_between_ends_also_after_progress() {
         let timeout = Time::from_us(200);
         let second = |salt| {
-            let mut silence = Silence::new(salt);
+            let mut silence = TimeoutCount::new(salt);
             assert_eq!(silence.timeout(timeout, STEADY), timeout);
             silence.handle_timeout(timeout, STEADY);
             silence.end();

@@ -4,9 +4,9 @@ use serde_json::Value as Schema;
 use toml::{Table, Value as Toml};
 use unrack_basis::fnv_1a;
 
-use crate::schema::{self, Inside, Key};
+use crate::schema::{self, InnerTable, Key};
 use crate::source::Source;
-use crate::tables::Part;
+use crate::tables::TopTable;
 use crate::tree::Node;
 
 /// Keys that select the kind of their table. They are printed first.
@@ -17,19 +17,19 @@ const WIDEST: usize = 60;
 
 /// Returns the text of a scenario with a comment after each value. Keys and tables without a value are written as
 /// comments, so that the text reads back as the same scenario.
-pub(crate) fn with_origins(parts: &[Part], root: &Node, sources: &[Source]) -> String {
+pub(crate) fn with_origins(parts: &[TopTable], root: &Node, sources: &[Source]) -> String {
     let mut page = Page { text: String::new(), root, sources };
-    for part @ Part { values, schema, .. } in parts {
+    for part @ TopTable { values, schema, .. } in parts {
         match values {
             Some(values) => page.table(&part.path(), values, schema),
-            None => page.template(&part.path(), &Inside::Table(schema), &reason(NOT_SET, &Key(schema)), None),
+            None => page.template(&part.path(), &InnerTable::Table(schema), &reason(NOT_SET, &Key(schema)), None),
         }
     }
     page.text
 }
 
 /// Returns the hash of the text without its comments: FNV-1a with 64 bits.
-pub(crate) fn hash(parts: &[Part]) -> String {
+pub(crate) fn hash(parts: &[TopTable]) -> String {
     let mut text = String::new();
     for part in parts.iter().filter(|part| part.hashed) {
         if let Some(values) = &part.values {
@@ -97,13 +97,13 @@ impl Page<'_> {
     /// Appends the table that a key holds or could hold.
     fn inside(&mut self, path: &[String], value: Option<&Toml>, key: Option<&Key>) {
         match (value, key, key.and_then(Key::inside)) {
-            (Some(Toml::Table(table)), _, Some(Inside::Table(schema))) => self.table(path, table, schema),
+            (Some(Toml::Table(table)), _, Some(InnerTable::Table(schema))) => self.table(path, table, schema),
             (Some(Toml::Table(table)), ..) => self.table(path, table, &Schema::Null),
             (value, Some(key), Some(inside)) => {
                 let why = match (value, &inside) {
                     (None, _) => NOT_SET,
-                    (_, Inside::Table(_)) => "could be a table",
-                    (_, Inside::Each(_)) => "keys of each",
+                    (_, InnerTable::Table(_)) => "could be a table",
+                    (_, InnerTable::Each(_)) => "keys of each",
                 };
                 self.template(path, &inside, &reason(why, key), key.default().as_ref());
             }
@@ -112,10 +112,10 @@ impl Page<'_> {
     }
 
     /// Appends, as a comment, a table that the scenario lacks: its possible keys and their defaults.
-    fn template(&mut self, path: &[String], inside: &Inside, why: &str, default: Option<&Toml>) {
+    fn template(&mut self, path: &[String], inside: &InnerTable, why: &str, default: Option<&Toml>) {
         let (schema, header) = match inside {
-            Inside::Table(schema) => (*schema, format!("[{}]", dotted(path))),
-            Inside::Each(schema) => (*schema, format!("[[{}]]", dotted(path))),
+            InnerTable::Table(schema) => (*schema, format!("[{}]", dotted(path))),
+            InnerTable::Each(schema) => (*schema, format!("[[{}]]", dotted(path))),
         };
         self.text += &format!("\n# {header}  # {why}\n");
         let keys = schema::keys(schema);

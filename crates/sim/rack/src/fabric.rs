@@ -99,13 +99,13 @@ impl std::fmt::Debug for Protocol {
 
 /// Protocols and topologies that a scenario may name, in the order in which they are listed to users.
 #[derive(Debug, Clone, Default)]
-pub struct Known {
+pub struct KnownNames {
     pub protocols: Vec<Protocol>,
     /// Kinds of topologies in addition to those of this crate.
     pub topologies: Vec<TopologyKind>,
 }
 
-impl Known {
+impl KnownNames {
     /// Returns the protocol with this name.
     pub fn protocol(&self, name: &str) -> Option<Protocol> {
         self.protocols.iter().copied().find(|protocol| protocol.name() == name)

@@ -25,7 +25,7 @@ pub struct HostSpec {
     /// as communication times are measured. Default true.
     pub program_loads: bool,
     pub memory: HostMemory,
-    pub cache: DramCache,
+    pub cache: PoolCache,
     pub cpu: Cpu,
     pub nic: Nic,
 }
@@ -50,7 +50,7 @@ pub struct HostMemory {
 /// DRAM cache of a host for data of the pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct DramCache {
+pub struct PoolCache {
     /// Size of the cache. Default 1 GiB (table 1).
     pub size: Bytes,
     /// Number of lines per set. Default 8; the paper says "multi-way".
@@ -132,7 +132,7 @@ impl Default for HostSpec {
             references: None,
             program_loads: true,
             memory: HostMemory::default(),
-            cache: DramCache::default(),
+            cache: PoolCache::default(),
             cpu: Cpu::default(),
             nic: Nic::default(),
         }
@@ -151,9 +151,9 @@ impl Default for HostMemory {
     }
 }
 
-impl Default for DramCache {
-    fn default() -> DramCache {
-        DramCache {
+impl Default for PoolCache {
+    fn default() -> PoolCache {
+        PoolCache {
             size: Bytes::new(1 << 30),
             ways: 8,
             lines: vec![Bytes::new(128), Bytes::new(4096)],

@@ -6,7 +6,7 @@
 use crate::check::Checker;
 use crate::graph::Sides;
 use crate::schema;
-use crate::topology::{Built, RefusedTopology, Switches, TopologySpec};
+use crate::topology::{ExternalTopology, RefusedTopology, Switches, TopologySpec};
 use crate::tree::Node;
 use crate::wiring::Wiring;
 use crate::workload::FileRef;
@@ -62,8 +62,8 @@ pub(crate) static KINDS: [TopologyKind; 8] = [
     TopologyKind {
         name: "star",
         about: "nodes around one switch",
-        schema: schema::for_type::<Star>,
-        read: |checker, node| keys(checker, node).map(|Star { nodes }| TopologySpec::Star { nodes }),
+        schema: schema::for_type::<StarTopology>,
+        read: |checker, node| keys(checker, node).map(|StarTopology { nodes }| TopologySpec::Star { nodes }),
     },
     TopologyKind {
         name: "leaf-spine",
@@ -83,9 +83,9 @@ pub(crate) static KINDS: [TopologyKind; 8] = [
     TopologyKind {
         name: "drack",
         about: "racks that pool their NICs (DRack §4.1)",
-        schema: schema::for_type::<Drack>,
+        schema: schema::for_type::<DrackTopology>,
         read: |checker, node| {
-            let Drack { racks, hosts_per_rack, cores } = keys(checker, node)?;
+            let DrackTopology { racks, hosts_per_rack, cores } = keys(checker, node)?;
             let cores = cores.unwrap_or(Wiring::default_cores(racks, hosts_per_rack));
             Some(TopologySpec::Drack { racks, hosts_per_rack, cores })
         },
@@ -146,7 +146,7 @@ fn read_built<T: Connects>(checker: &mut Checker, node: &Node) -> Option<Topolog
     match read.switches().and_then(Switches::checked) {
         Ok(switches) => {
             let keys = Table::try_from(&read).expect("keys that were read are TOML");
-            Some(TopologySpec::Built(Built {
+            Some(TopologySpec::Built(ExternalTopology {
                 name: T::NAME,
                 schema: schema::for_type::<T>,
                 keys,
@@ -161,7 +161,7 @@ fn read_built<T: Connects>(checker: &mut Checker, node: &Node) -> Option<Topolog
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Star {
+struct StarTopology {
     nodes: u32,
 }
 
@@ -179,7 +179,7 @@ struct FatTree {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Drack {
+struct DrackTopology {
     racks: u32,
     hosts_per_rack: u32,
     /// Number of core switches. Default: the number at which no link is oversubscribed.

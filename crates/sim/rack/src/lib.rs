@@ -62,9 +62,9 @@ mod wiring;
 mod workload;
 
 pub use check::bounds::LARGEST_MESSAGE;
-pub use fabric::{Known, Networks, Profile, Protocol, listed};
-pub use faults::{BitErrors, Failure, Faults, Outage};
-pub use host::{Cpu, DramCache, HostMemory, HostSpec, Nic};
+pub use fabric::{KnownNames, Networks, Profile, Protocol, listed};
+pub use faults::{BitErrors, ScheduledFailure, Faults, Outage};
+pub use host::{Cpu, PoolCache, HostMemory, HostSpec, Nic};
 pub use kinds::{Connects, TopologyKind};
 pub use link::LinkSpec;
 pub use load::MOST_BYTES;
@@ -73,9 +73,9 @@ pub use overrides::Overrides;
 pub use problem::ScenarioError;
 pub use scenario::{Scenario, ValidScenario};
 pub use scenario_schema::{params_schema, scenario_schema};
-pub use topology::{Built, Cabling, RefusedTopology, Switches, TopologySpec};
+pub use topology::{ExternalTopology, Cabling, RefusedTopology, Switches, TopologySpec};
 pub use wiring::Wiring;
 pub use workload::{
-    Arrivals, BUILT_IN_CDFS, Blades, Collective, Disk, FileRef, Flows, Jobs, Margin, Memory, Operation,
+    Arrivals, BUILT_IN_CDFS, Blades, Collective, Disk, FileRef, FlowWorkload, Jobs, Margin, Memory, Operation,
     Organization, ParetoScale, Pattern, Replay, Scope, Size, SizeUnit, TimeOffsets, Trace, Workload, jobs,
 };

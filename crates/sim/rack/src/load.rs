@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::overrides::{self, Overrides};
-use crate::problem::Problem;
+use crate::problem::ScenarioProblem;
 use crate::read::Reader;
-use crate::source::{Origin, Place, Source};
+use crate::source::{Origin, SourceRange, Source};
 use crate::tree::{Node, Value, overlay};
 
 /// Largest scenario in bytes, because a longer file was probably named by mistake.
@@ -14,7 +14,7 @@ pub const MOST_BYTES: u64 = 1 << 20;
 #[derive(Default)]
 pub(crate) struct Loader {
     pub sources: Vec<Source>,
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ScenarioProblem>,
     /// Chain of files that extend each other, down to the file that is being read.
     open: Vec<PathBuf>,
 }
@@ -54,7 +54,7 @@ impl Loader {
     }
 
     /// Reads a file. Its name is given by the user, or by an `extends` at the place `asked_at`.
-    fn read(&mut self, path: &Path, asked_at: Option<Place>) -> Option<Node> {
+    fn read(&mut self, path: &Path, asked_at: Option<SourceRange>) -> Option<Node> {
         match self.open_file(path) {
             Ok(text) => {
                 let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
@@ -63,7 +63,7 @@ impl Loader {
                 root
             }
             Err(message) => {
-                self.problems.push(Problem { message, place: asked_at });
+                self.problems.push(ScenarioProblem { message, place: asked_at });
                 None
             }
         }
@@ -86,7 +86,7 @@ impl Loader {
         let Some(extends) = root.get("extends") else { return Some(root) };
         let Value::Text(file) = &extends.value else {
             let message = format!("`extends` needs a file name, not {}", extends.describe());
-            self.problems.push(Problem::at(extends.place, message));
+            self.problems.push(ScenarioProblem::at(extends.place, message));
             return None;
         };
         let base = self.read(&folder.join(file), Some(extends.place))?;

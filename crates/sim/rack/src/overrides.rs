@@ -1,8 +1,8 @@
 //! `--set KEY=VALUE`: values that the user gives in addition to the file.
 
-use crate::problem::Problem;
+use crate::problem::ScenarioProblem;
 use crate::read::{MOST_PARTS, Reader};
-use crate::source::Place;
+use crate::source::SourceRange;
 use crate::tree::{Entry, Node, Table, Value};
 
 /// Values that replace those of the file, for example `network.link.rate=400Gbps` or `workload.size={cdf="hadoop"}`.
@@ -34,21 +34,21 @@ impl<T: Into<String>> FromIterator<T> for Overrides {
 }
 
 /// Parses one override into a tree. If it is malformed, reports a problem and returns `None`.
-pub(crate) fn parse(source: usize, text: &str, problems: &mut Vec<Problem>) -> Option<Node> {
-    let whole = Place { source, start: 0, end: text.len() };
+pub(crate) fn parse(source: usize, text: &str, problems: &mut Vec<ScenarioProblem>) -> Option<Node> {
+    let whole = SourceRange { source, start: 0, end: text.len() };
     let Some((path, value)) = text.split_once('=') else {
-        problems.push(Problem::at(whole, "write KEY=VALUE, for example network.link.rate=400Gbps"));
+        problems.push(ScenarioProblem::at(whole, "write KEY=VALUE, for example network.link.rate=400Gbps"));
         return None;
     };
     let mut node = Reader { source, offset: path.len() + 1, problems }.value(value)?;
     let keys = keys(source, path);
     if keys.len() > MOST_PARTS {
-        problems.push(Problem::at(whole, "this key has too many parts"));
+        problems.push(ScenarioProblem::at(whole, "this key has too many parts"));
         return None;
     }
     for (key, place) in keys.into_iter().rev() {
         if key.is_empty() || !key.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b)) {
-            problems.push(Problem::at(place, format!("`{}` is not a key", key.escape_debug())));
+            problems.push(ScenarioProblem::at(place, format!("`{}` is not a key", key.escape_debug())));
             return None;
         }
         let table = Table::from([(key.to_string(), Entry { key: place, node })]);
@@ -58,10 +58,10 @@ pub(crate) fn parse(source: usize, text: &str, problems: &mut Vec<Problem>) -> O
 }
 
 /// Returns the parts of a dotted path.
-fn keys(source: usize, path: &str) -> Vec<(&str, Place)> {
+fn keys(source: usize, path: &str) -> Vec<(&str, SourceRange)> {
     let mut start = 0;
     let place = |part: &str| {
-        let place = Place { source, start, end: start + part.len() };
+        let place = SourceRange { source, start, end: start + part.len() };
         start += part.len() + 1;
         place
     };

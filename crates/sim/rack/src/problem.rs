@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::source::{Origin, Place, Source};
+use crate::source::{Origin, SourceRange, Source};
 use unrack_input::{WIDTH, clipped_to};
 
 /// Largest number of problems shown, because a file with more problems is not a scenario.
@@ -15,23 +15,23 @@ const BEFORE: usize = WIDTH / 4;
 
 /// One problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Problem {
+pub(crate) struct ScenarioProblem {
     pub message: String,
     /// `None` if the problem has no place in a text, for example if a file cannot be read.
-    pub place: Option<Place>,
+    pub place: Option<SourceRange>,
 }
 
-impl Problem {
+impl ScenarioProblem {
     /// Creates a problem at a place, or without a place.
-    pub(crate) fn at(place: impl Into<Option<Place>>, message: impl Into<String>) -> Problem {
-        Problem { message: message.into(), place: place.into() }
+    pub(crate) fn at(place: impl Into<Option<SourceRange>>, message: impl Into<String>) -> ScenarioProblem {
+        ScenarioProblem { message: message.into(), place: place.into() }
     }
 }
 
 /// Problems of a scenario. Its text shows each problem with file, line and caret.
 #[derive(Clone)]
 pub struct ScenarioError {
-    problems: Vec<Problem>,
+    problems: Vec<ScenarioProblem>,
     /// Number of problems that were left out.
     more: usize,
     sources: Arc<Vec<Source>>,
@@ -39,7 +39,7 @@ pub struct ScenarioError {
 
 impl ScenarioError {
     /// Creates the error. Problems are sorted by their place in the text, and duplicates are removed.
-    pub(crate) fn new(mut problems: Vec<Problem>, sources: Arc<Vec<Source>>) -> ScenarioError {
+    pub(crate) fn new(mut problems: Vec<ScenarioProblem>, sources: Arc<Vec<Source>>) -> ScenarioError {
         problems.sort_by_key(|problem| problem.place);
         problems.dedup();
         let more = problems.len().saturating_sub(MOST_SHOWN);
@@ -81,7 +81,7 @@ impl fmt::Display for ScenarioError {
 }
 
 /// Writes the line of the place, or the part of it that fits, with a caret under the marked text.
-fn show(f: &mut fmt::Formatter, source: &Source, place: Place) -> fmt::Result {
+fn show(f: &mut fmt::Formatter, source: &Source, place: SourceRange) -> fmt::Result {
     let at = source.position(place);
     let (name, number) = match &source.origin {
         Origin::File { name, .. } => (format!("{name}:{}:{}", at.line, at.column), at.line.to_string()),

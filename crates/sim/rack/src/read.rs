@@ -6,8 +6,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 use toml_parser::lexer::TokenKind;
 
-use crate::problem::Problem;
-use crate::source::Place;
+use crate::problem::ScenarioProblem;
+use crate::source::SourceRange;
 use crate::tree::{Entry, Node, Table, Value};
 
 /// Largest number of parts of a dotted key. The parser bounds the nesting of brackets, but not this.
@@ -20,7 +20,7 @@ const MOST_LEVELS: usize = 32;
 pub(crate) struct Reader<'a> {
     pub source: usize,
     pub offset: usize,
-    pub problems: &'a mut Vec<Problem>,
+    pub problems: &'a mut Vec<ScenarioProblem>,
 }
 
 impl Reader<'_> {
@@ -63,7 +63,7 @@ impl Reader<'_> {
             }
             if dots >= MOST_PARTS {
                 let place = self.place(token.span().start()..token.span().end());
-                self.problems.push(Problem::at(place, "this key has too many parts"));
+                self.problems.push(ScenarioProblem::at(place, "this key has too many parts"));
                 return None;
             }
         }
@@ -74,7 +74,7 @@ impl Reader<'_> {
         let place = self.place(value.span());
         let value = match value.into_inner() {
             DeValue::Array(_) | DeValue::Table(_) if level == MOST_LEVELS => {
-                self.problems.push(Problem::at(place, "tables and lists are nested too deeply here"));
+                self.problems.push(ScenarioProblem::at(place, "tables and lists are nested too deeply here"));
                 Value::Boolean(false)
             }
             DeValue::String(text) => Value::Text(text.into_owned()),
@@ -101,17 +101,17 @@ impl Reader<'_> {
         entries.collect()
     }
 
-    fn too_large(&mut self, place: Place) -> i64 {
-        self.problems.push(Problem::at(place, "this number does not fit in 64 bits"));
+    fn too_large(&mut self, place: SourceRange) -> i64 {
+        self.problems.push(ScenarioProblem::at(place, "this number does not fit in 64 bits"));
         0
     }
 
     fn syntax(&mut self, error: &Error) {
         let place = self.place(error.span().unwrap_or(0..0));
-        self.problems.push(Problem::at(place, error.message()));
+        self.problems.push(ScenarioProblem::at(place, error.message()));
     }
 
-    fn place(&self, span: Range<usize>) -> Place {
-        Place { source: self.source, start: self.offset + span.start, end: self.offset + span.end }
+    fn place(&self, span: Range<usize>) -> SourceRange {
+        SourceRange { source: self.source, start: self.offset + span.start, end: self.offset + span.end }
     }
 }

@@ -9,19 +9,19 @@ use serde::de::DeserializeOwned;
 use unrack_basis::Fnv1a;
 use unrack_units::Bytes;
 
-use crate::check::{Checker, Parts};
+use crate::check::{Checker, CheckedParts};
 use crate::decode::decode_beside;
 use crate::explain;
 use crate::load::Loader;
 use crate::network::BufferSize;
 use crate::overrides::Overrides;
-use crate::problem::{Problem, ScenarioError};
+use crate::problem::{ScenarioProblem, ScenarioError};
 use crate::schema;
 use crate::source::Source;
-use crate::tables::{Fabric, Part, Said, parts};
+use crate::tables::{FabricTable, TopTable, Said, parts};
 use crate::tree::{Node, Value};
 use crate::{
-    Cabling, Faults, FileRef, Flows, HostSpec, Known, Memory, NetworkSpec, Protocol, Size, TopologySpec,
+    Cabling, Faults, FileRef, FlowWorkload, HostSpec, KnownNames, Memory, NetworkSpec, Protocol, Size, TopologySpec,
     Workload,
 };
 
@@ -83,7 +83,7 @@ impl Scenario {
     /// that only another crate can check.
     pub fn error_at(&self, path: &str, message: impl AsRef<str>) -> ScenarioError {
         let message = format!("{path}: {}", message.as_ref());
-        let problem = Problem::at(self.root.nearest_place(path), message);
+        let problem = ScenarioProblem::at(self.root.nearest_place(path), message);
         ScenarioError::new(vec![problem], self.sources.clone())
     }
 
@@ -92,12 +92,12 @@ impl Scenario {
     ///
     /// # Errors
     /// Returns all problems of the scenario.
-    pub fn check(self, known: &Known) -> Result<ValidScenario, ScenarioError> {
+    pub fn check(self, known: &KnownNames) -> Result<ValidScenario, ScenarioError> {
         let mut checker = Checker::new(&self.root, &self.sources, known);
-        let Some(Parts { seed, network, protocol, workload, faults, host }) = checker.parts() else {
+        let Some(CheckedParts { seed, network, protocol, workload, faults, host }) = checker.parts() else {
             return Err(ScenarioError::new(checker.problems, self.sources));
         };
-        let fabric = Fabric::as_written(self.root.get("fabric"));
+        let fabric = FabricTable::as_written(self.root.get("fabric"));
         Ok(ValidScenario {
             seed,
             network,
@@ -122,7 +122,7 @@ pub struct ValidScenario {
     pub faults: Faults,
     /// Components inside hosts; `None` if the scenario has no `[host]`.
     pub host: Option<HostSpec>,
-    fabric: Fabric,
+    fabric: FabricTable,
     root: Node,
     sources: Arc<Vec<Source>>,
 }
@@ -147,7 +147,7 @@ impl ValidScenario {
         let mut values =
             toml::Table::try_from(&params).map_err(|why| self.error_at("fabric", why.to_string()))?;
         values.insert("protocol".into(), self.protocol.name().into());
-        self.fabric = Fabric { values, schema: schema::for_type::<P>() };
+        self.fabric = FabricTable { values, schema: schema::for_type::<P>() };
         Ok(params)
     }
 
@@ -163,7 +163,7 @@ impl ValidScenario {
     /// that only another crate can check.
     pub fn error_at(&self, path: &str, message: impl AsRef<str>) -> ScenarioError {
         let message = format!("{path}: {}", message.as_ref());
-        let problem = Problem::at(self.root.nearest_place(path), message);
+        let problem = ScenarioProblem::at(self.root.nearest_place(path), message);
         ScenarioError::new(vec![problem], self.sources.clone())
     }
 
@@ -203,7 +203,7 @@ impl ValidScenario {
         let work = match &self.workload {
             Workload::Trace(trace) => Some(("workload.file", &trace.file)),
             Workload::Memory(Memory { size: Size::File { file, .. }, .. })
-            | Workload::Flows(Flows { size: Size::File { file, .. }, .. }) => {
+            | Workload::Flows(FlowWorkload { size: Size::File { file, .. }, .. }) => {
                 Some(("workload.size.cdf_file", file))
             }
             Workload::Memory(_) | Workload::Flows(_) | Workload::Collective(_) | Workload::Jobs(_) => None,
@@ -211,7 +211,7 @@ impl ValidScenario {
         cables.into_iter().chain(work).collect()
     }
 
-    fn parts(&self) -> Vec<Part> {
+    fn parts(&self) -> Vec<TopTable> {
         parts(&Said {
             seed: self.seed,
             network: &self.network,

@@ -5,8 +5,8 @@
 //! any key from a file that it extends.
 
 use crate::check::{SECTIONS, common_schema};
-use crate::fabric::{Known, Protocol};
-use crate::faults::{BitErrors, Failure};
+use crate::fabric::{KnownNames, Protocol};
+use crate::faults::{BitErrors, ScheduledFailure};
 use crate::host::HostSpec;
 use crate::schema::{described, for_type};
 use crate::tables::WORKLOADS;
@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 /// Returns the JSON Schema of a scenario that may name all protocols and topologies of `known`. `params` returns the
 /// schema of the parameters of a protocol.
-pub fn scenario_schema(known: &Known, params: impl Fn(Protocol) -> Value) -> Value {
+pub fn scenario_schema(known: &KnownNames, params: impl Fn(Protocol) -> Value) -> Value {
     let protocols = known.protocols.iter().map(|protocol| Kind {
         name: protocol.name(),
         about: protocol.profile().about,
@@ -35,7 +35,7 @@ pub fn scenario_schema(known: &Known, params: impl Fn(Protocol) -> Value) -> Val
             "fabric" => one_of("protocol", protocols.clone().collect()),
             "host" => for_type::<HostSpec>(),
             "workload" => one_of("kind", workloads.clone().collect()),
-            "failures" => for_type::<Vec<Failure>>(),
+            "failures" => for_type::<Vec<ScheduledFailure>>(),
             "bit_errors" => for_type::<BitErrors>(),
             _ => for_type::<String>(),
         };

@@ -31,7 +31,7 @@ pub(crate) fn described(meaning: &str, mut schema: Value) -> Value {
 pub(crate) struct Key<'a>(pub &'a Value);
 
 /// Table inside a value.
-pub(crate) enum Inside<'a> {
+pub(crate) enum InnerTable<'a> {
     /// The value itself is the table.
     Table(&'a Value),
     /// The value is a list, and each element is a table.
@@ -64,11 +64,11 @@ impl<'a> Key<'a> {
     }
 
     /// Returns the table that the value of the key may be, or that the elements of its list may be.
-    pub(crate) fn inside(&self) -> Option<Inside<'a>> {
+    pub(crate) fn inside(&self) -> Option<InnerTable<'a>> {
         let list = || alternatives(self.0).find_map(|schema| schema.get("items"));
         match table_in(self.0) {
-            Some(table) => Some(Inside::Table(table)),
-            None => list().and_then(table_in).map(Inside::Each),
+            Some(table) => Some(InnerTable::Table(table)),
+            None => list().and_then(table_in).map(InnerTable::Each),
         }
     }
 }
@@ -102,8 +102,8 @@ pub(crate) fn hashed(table: &Table, schema: &Value) -> Table {
 
 fn hashed_value(value: &Toml, schema: &Value) -> Toml {
     match (value, Key(schema).inside()) {
-        (Toml::Table(table), Some(Inside::Table(schema))) => Toml::Table(hashed(table, schema)),
-        (Toml::Array(tables), Some(Inside::Each(schema))) => {
+        (Toml::Table(table), Some(InnerTable::Table(schema))) => Toml::Table(hashed(table, schema)),
+        (Toml::Array(tables), Some(InnerTable::Each(schema))) => {
             let each = |value: &Toml| value.as_table().map_or(value.clone(), |it| hashed(it, schema).into());
             Toml::Array(tables.iter().map(each).collect())
         }

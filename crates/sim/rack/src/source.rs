@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 /// Range of bytes in one source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct SourceRange {
     pub source: usize,
     pub start: usize,
     pub end: usize,
@@ -27,7 +27,7 @@ pub(crate) enum Origin {
 
 /// Place in a form for users. Lines and columns are counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Position<'a> {
+pub(crate) struct SourcePosition<'a> {
     pub line: usize,
     pub column: usize,
     /// Text of the whole line.
@@ -38,12 +38,12 @@ pub(crate) struct Position<'a> {
 
 impl Source {
     /// Returns the line and column of a place.
-    pub(crate) fn position(&self, place: Place) -> Position<'_> {
+    pub(crate) fn position(&self, place: SourceRange) -> SourcePosition<'_> {
         let start = floor_char(&self.text, place.start);
         let line_start = self.text[..start].rfind('\n').map_or(0, |newline| newline + 1);
         let line_end = self.text[start..].find('\n').map_or(self.text.len(), |newline| start + newline);
         let end = floor_char(&self.text, place.end).clamp(start, line_end);
-        Position {
+        SourcePosition {
             line: self.text[..start].matches('\n').count() + 1,
             column: self.text[line_start..start].chars().count() + 1,
             text: self.text[line_start..line_end].trim_end_matches('\r'),
@@ -52,7 +52,7 @@ impl Source {
     }
 
     /// Returns the origin of a value, as `--explain` prints it.
-    pub(crate) fn describe(&self, place: Place) -> String {
+    pub(crate) fn describe(&self, place: SourceRange) -> String {
         match &self.origin {
             Origin::File { name, .. } => format!("{name}:{}", self.position(place).line),
             Origin::Override => format!("--set {}", self.text),
@@ -72,7 +72,7 @@ mod tests {
     fn position(text: &str, start: usize, end: usize) -> (usize, usize, String, usize) {
         let origin = Origin::Override;
         let source = Source { origin, text: text.into() };
-        let p = source.position(Place { source: 0, start, end });
+        let p = source.position(SourceRange { source: 0, start, end });
         (p.line, p.column, p.text.into(), p.width)
     }
 

@@ -5,16 +5,16 @@ use serde_json::Value as Schema;
 use toml::{Table, Value as Toml};
 
 use crate::check::{SECTIONS, network_schema};
-use crate::faults::{BitErrors, Failure, Faults};
+use crate::faults::{BitErrors, ScheduledFailure, Faults};
 use crate::host::HostSpec;
 use crate::network::NetworkSpec;
 use crate::schema;
 use crate::topology::{Cabling, TopologySpec};
 use crate::tree::{Node, Value};
-use crate::workload::{Collective, Flows, Jobs, Memory, Trace, Workload};
+use crate::workload::{Collective, FlowWorkload, Jobs, Memory, Trace, Workload};
 
 /// Table at the top level of a scenario.
-pub(crate) struct Part {
+pub(crate) struct TopTable {
     /// Key of the table; empty for the keys at the top level itself.
     pub name: &'static str,
     /// Values of the table; `None` if the scenario does not have the table.
@@ -24,7 +24,7 @@ pub(crate) struct Part {
     pub hashed: bool,
 }
 
-impl Part {
+impl TopTable {
     /// Returns the keys that lead to the table.
     pub(crate) fn path(&self) -> Vec<String> {
         if self.name.is_empty() { Vec::new() } else { vec![self.name.into()] }
@@ -35,7 +35,7 @@ impl Part {
 pub(crate) struct Said<'a> {
     pub seed: u64,
     pub network: &'a NetworkSpec,
-    pub fabric: &'a Fabric,
+    pub fabric: &'a FabricTable,
     pub host: &'a Option<HostSpec>,
     pub workload: &'a Workload,
     pub faults: &'a Faults,
@@ -44,21 +44,21 @@ pub(crate) struct Said<'a> {
 /// Table `fabric`. It holds the keys as written until the parameters are read; after that, it holds all keys with their
 /// schema.
 #[derive(Debug, Clone)]
-pub(crate) struct Fabric {
+pub(crate) struct FabricTable {
     pub values: Table,
     pub schema: Schema,
 }
 
-impl Fabric {
+impl FabricTable {
     /// Returns the table as written, before its parameters are read.
-    pub(crate) fn as_written(node: Option<&Node>) -> Fabric {
-        Fabric { values: node.map(table_of).unwrap_or_default(), schema: Schema::Null }
+    pub(crate) fn as_written(node: Option<&Node>) -> FabricTable {
+        FabricTable { values: node.map(table_of).unwrap_or_default(), schema: Schema::Null }
     }
 }
 
-pub(crate) fn parts(said: &Said) -> Vec<Part> {
+pub(crate) fn parts(said: &Said) -> Vec<TopTable> {
     let Said { network, fabric, host, workload, faults, .. } = *said;
-    let part = |name, values, schema| Part { name, values, schema, hashed: true };
+    let part = |name, values, schema| TopTable { name, values, schema, hashed: true };
     let bit_errors = part("bit_errors", Some(fields_of(&faults.bit_errors)), schema::for_type::<BitErrors>());
     vec![
         part("", Some(general(said)), general_schema()),
@@ -66,7 +66,7 @@ pub(crate) fn parts(said: &Said) -> Vec<Part> {
         part("fabric", Some(fabric.values.clone()), fabric.schema.clone()),
         part("host", host.as_ref().map(fields_of), described("host", schema::for_type::<HostSpec>())),
         part("workload", Some(workload_table(workload)), workload_schema(workload)),
-        Part { hashed: faults.bit_errors != BitErrors::default(), ..bit_errors },
+        TopTable { hashed: faults.bit_errors != BitErrors::default(), ..bit_errors },
     ]
 }
 
@@ -83,7 +83,7 @@ fn general_schema() -> Schema {
     schema::table([
         ("extends", described("extends", schema::for_type::<String>())),
         ("seed", described("seed", schema::for_type::<u64>())),
-        ("failures", described("failures", schema::for_type::<Vec<Failure>>())),
+        ("failures", described("failures", schema::for_type::<Vec<ScheduledFailure>>())),
     ])
 }
 
@@ -162,7 +162,7 @@ type SchemaMaker = fn() -> Schema;
 /// Kinds of workloads, with the schema of the keys of each kind.
 pub(crate) const WORKLOADS: [(&str, SchemaMaker); 5] = [
     ("memory", schema::for_type::<Memory>),
-    ("flows", schema::for_type::<Flows>),
+    ("flows", schema::for_type::<FlowWorkload>),
     ("trace", schema::for_type::<Trace>),
     ("collective", schema::for_type::<Collective>),
     ("jobs", schema::for_type::<Jobs>),

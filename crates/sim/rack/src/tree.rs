@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::source::Place;
+use crate::source::SourceRange;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
     pub value: Value,
-    pub place: Place,
+    pub place: SourceRange,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -26,7 +26,7 @@ pub(crate) type Table = BTreeMap<String, Entry>;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Entry {
     /// Place of the key.
-    pub key: Place,
+    pub key: SourceRange,
     pub node: Node,
 }
 
@@ -56,7 +56,7 @@ impl Node {
     /// Returns the place of the value at a dotted path. If that value is missing, it returns the place of the nearest
     /// table or list around it. Elements of a list have their number, counted from 0, as key. Returns `None` if even
     /// the first key of the path is missing, because then no line of the scenario is the cause.
-    pub(crate) fn nearest_place(&self, path: &str) -> Option<Place> {
+    pub(crate) fn nearest_place(&self, path: &str) -> Option<SourceRange> {
         let mut node = self;
         for (level, key) in path.split('.').enumerate() {
             let inner = match &node.value {

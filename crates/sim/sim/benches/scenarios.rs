@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use unrack_rack::Wiring;
 use unrack_rack::graph::{Graph, Sides};
-use unrack_sim::Inside;
+use unrack_sim::HostModel;
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::site::{Ethernet, SwitchBuffer};
 use unrack_sim::topology::{Link, Topology};
@@ -79,8 +79,8 @@ fn drack(racks: u32, hosts_per_rack: u32) -> Topology {
 }
 
 /// Returns hosts with DRack's defaults, and CXL ports as fast as those of [`drack`].
-fn inside() -> Inside {
-    Inside { spec: Arc::new(unrack_rack::HostSpec::default()), cxl: link(500, 55) }
+fn inside() -> HostModel {
+    HostModel { spec: Arc::new(unrack_rack::HostSpec::default()), cxl: link(500, 55) }
 }
 
 fn cdf(name: &str) -> SizeDistribution {

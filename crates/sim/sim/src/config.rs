@@ -1,10 +1,10 @@
 //! A fabric and its parameters as one value. Its type does not depend on the fabric.
 
-use crate::contract::{AssumedBuffer, Parts, Registered};
-use crate::job::{Finished, Job};
-use crate::observe::Watch;
+use crate::contract::{AssumedBuffer, SplitRun, Registered};
+use crate::job::{Finished, RunJob};
+use crate::observe::Views;
 use crate::observe::wire::WireFormat;
-use crate::site::Site;
+use crate::site::FabricSite;
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use unrack_rack::Protocol;
 
 /// A fabric and its parameters.
 #[derive(Debug, Clone)]
-pub struct FabricConfig(Arc<dyn Carrier>);
+pub struct FabricConfig(Arc<dyn ConfiguredFabric>);
 
 impl FabricConfig {
     /// Creates the configuration of a fabric with these parameters.
@@ -43,34 +43,34 @@ impl FabricConfig {
     }
 
     /// Returns the buffer per port that the protocol expects; `None` if it works with any buffer.
-    pub(crate) fn assumed_buffer(&self, site: &Site) -> Option<AssumedBuffer> {
+    pub(crate) fn assumed_buffer(&self, site: &FabricSite) -> Option<AssumedBuffer> {
         self.0.assumed_buffer(site)
     }
 
-    pub(crate) fn run(&self, job: Job) -> Result<Finished, SetupError> {
+    pub(crate) fn run(&self, job: RunJob) -> Result<Finished, SetupError> {
         self.0.run(job)
     }
 
-    pub(crate) fn watched(&self, job: Job, watch: &mut Watch) -> Result<Finished, SetupError> {
+    pub(crate) fn watched(&self, job: RunJob, watch: &mut Views) -> Result<Finished, SetupError> {
         self.0.watched(job, watch)
     }
 
-    pub(crate) fn split(&self, parts: Parts) -> Result<Finished, SetupError> {
+    pub(crate) fn split(&self, parts: SplitRun) -> Result<Finished, SetupError> {
         self.0.split(parts)
     }
 }
 
 /// Configuration of a fabric, behind a trait object. The event loops of a fabric are compiled in its implementation,
 /// once without an observer and once with one, instead of once per caller.
-trait Carrier: Debug + Send + Sync {
+trait ConfiguredFabric: Debug + Send + Sync {
     fn protocol(&self) -> Protocol;
     fn params(&self) -> &dyn Any;
     fn wire(&self) -> WireFormat;
     fn against_pacing(&self) -> Option<&'static str>;
-    fn assumed_buffer(&self, site: &Site) -> Option<AssumedBuffer>;
-    fn run(&self, job: Job) -> Result<Finished, SetupError>;
-    fn watched(&self, job: Job, watch: &mut Watch) -> Result<Finished, SetupError>;
-    fn split(&self, parts: Parts) -> Result<Finished, SetupError>;
+    fn assumed_buffer(&self, site: &FabricSite) -> Option<AssumedBuffer>;
+    fn run(&self, job: RunJob) -> Result<Finished, SetupError>;
+    fn watched(&self, job: RunJob, watch: &mut Views) -> Result<Finished, SetupError>;
+    fn split(&self, parts: SplitRun) -> Result<Finished, SetupError>;
 }
 
 struct Configured<F: Registered> {
@@ -83,7 +83,7 @@ impl<F: Registered> Debug for Configured<F> {
     }
 }
 
-impl<F: Registered> Carrier for Configured<F> {
+impl<F: Registered> ConfiguredFabric for Configured<F> {
     fn protocol(&self) -> Protocol {
         F::PROTOCOL
     }
@@ -100,21 +100,21 @@ impl<F: Registered> Carrier for Configured<F> {
         F::against_pacing(&self.params)
     }
 
-    fn assumed_buffer(&self, site: &Site) -> Option<AssumedBuffer> {
+    fn assumed_buffer(&self, site: &FabricSite) -> Option<AssumedBuffer> {
         F::assumed_buffer(site, &self.params)
     }
 
-    fn run(&self, job: Job) -> Result<Finished, SetupError> {
+    fn run(&self, job: RunJob) -> Result<Finished, SetupError> {
         let fabric = F::build(&job.site(), &self.params)?;
         job.run_on(fabric, F::PROTOCOL, Unobserved)
     }
 
-    fn watched(&self, job: Job, watch: &mut Watch) -> Result<Finished, SetupError> {
+    fn watched(&self, job: RunJob, watch: &mut Views) -> Result<Finished, SetupError> {
         let fabric = F::build(&job.site(), &self.params)?;
         job.run_on(fabric, F::PROTOCOL, watch)
     }
 
-    fn split(&self, parts: Parts) -> Result<Finished, SetupError> {
+    fn split(&self, parts: SplitRun) -> Result<Finished, SetupError> {
         F::split(parts, &self.params)
     }
 }

@@ -2,9 +2,9 @@
 //! construction.
 
 use crate::cost::Cost;
-use crate::job::{Finished, Job};
+use crate::job::{Finished, RunJob};
 use crate::observe::wire::WireFormat;
-use crate::site::Site;
+use crate::site::FabricSite;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -32,20 +32,20 @@ pub trait Registered: Fabric + Sized + 'static {
     ///
     /// # Errors
     /// If a parameter is out of range or does not fit the network.
-    fn build(site: &Site, params: &Self::Params) -> Result<Self, SetupError>;
+    fn build(site: &FabricSite, params: &Self::Params) -> Result<Self, SetupError>;
 
     /// Runs the fabric on several threads. A fabric whose profile says that it splits implements this by a call of
     /// [`Parts::run`]. It is never called for other fabrics, because their split runs are rejected earlier.
     ///
     /// # Errors
     /// If the run cannot be split.
-    fn split(_parts: Parts, _params: &Self::Params) -> Result<Finished, SetupError> {
+    fn split(_parts: SplitRun, _params: &Self::Params) -> Result<Finished, SetupError> {
         unreachable!("`{}` does not split, or does not say how", Self::PROTOCOL.name())
     }
 
     /// Returns the buffer per port that the paper of the protocol expects, and the reason; `None` if any buffer is
     /// sufficient.
-    fn assumed_buffer(_site: &Site, _params: &Self::Params) -> Option<AssumedBuffer> {
+    fn assumed_buffer(_site: &FabricSite, _params: &Self::Params) -> Option<AssumedBuffer> {
         None
     }
 
@@ -72,13 +72,13 @@ pub struct AssumedBuffer {
 pub struct NoParams {}
 
 /// A run that is to be split over several threads.
-pub struct Parts<'a> {
-    pub(crate) job: Job<'a>,
+pub struct SplitRun<'a> {
+    pub(crate) job: RunJob<'a>,
     /// Part to which each switch belongs.
     pub(crate) part_of: Arc<[u32]>,
 }
 
-impl Parts<'_> {
+impl SplitRun<'_> {
     /// Runs the parts. The results equal those of a run on one thread.
     ///
     /// # Errors

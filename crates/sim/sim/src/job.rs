@@ -1,8 +1,8 @@
 //! A run of one fabric: it simulates the messages of some work on a network, and returns the results.
 
-use crate::site::{Ethernet, Site};
-use crate::summary::{Excluded, JobSummary, Labels, Program, Summary};
-use crate::work::{Asker, Sized, Work};
+use crate::site::{Ethernet, FabricSite};
+use crate::summary::{Excluded, JobSummary, SummaryLabels, Program, Summary};
+use crate::work::{MessageSource, Sized, Work};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use unrack_engine::error::SetupError;
@@ -15,7 +15,7 @@ use unrack_units::{Bytes, Time};
 use unrack_workload::size;
 
 /// Everything that a run needs, except the fabric.
-pub(crate) struct Job<'a> {
+pub(crate) struct RunJob<'a> {
     pub network: &'a Network,
     pub ethernet: &'a Ethernet,
     pub seed: u64,
@@ -26,10 +26,10 @@ pub(crate) struct Job<'a> {
     pub progress: &'a mut dyn FnMut(Progress),
 }
 
-impl<'a> Job<'a> {
+impl<'a> RunJob<'a> {
     /// Returns the surroundings for which the fabric is built.
-    pub(crate) fn site(&self) -> Site<'a> {
-        Site {
+    pub(crate) fn site(&self) -> FabricSite<'a> {
+        FabricSite {
             network: self.network,
             ethernet: self.ethernet,
             seed: self.seed,
@@ -44,17 +44,17 @@ impl<'a> Job<'a> {
         protocol: Protocol,
         observer: impl Observer,
     ) -> Result<Finished, SetupError> {
-        let asker = Asker::new(self.work, self.network, self.seed)?;
+        let asker = MessageSource::new(self.work, self.network, self.seed)?;
         self.check_sizes(&fabric, protocol)?;
         let sim = Sim::observed(fabric, asker, observer).until(self.time_limit);
         let (run, asker, _) = sim.run_with_progress(self.progress);
         check_time(&run, self.work)?;
         let program = match &asker {
-            Asker::Replay(replay, Replay::ClosedLoop) if run.is_complete() => Some(Program::new(replay)),
+            MessageSource::Replay(replay, Replay::ClosedLoop) if run.is_complete() => Some(Program::new(replay)),
             _ => None,
         };
         let jobs = match (&asker, self.work) {
-            (Asker::Jobs(jobs), Work::Jobs(_)) => JobSummary::all(jobs, run.ended),
+            (MessageSource::Jobs(jobs), Work::Jobs(_)) => JobSummary::all(jobs, run.ended),
             _ => BTreeMap::new(),
         };
         let (nodes, seed) = (self.network.nodes(), self.seed);
@@ -73,7 +73,7 @@ impl<'a> Job<'a> {
             let rule = "takes a network with some latency between switches";
             return Err(SetupError::new("--threads", rule, part_of.len()));
         }
-        let Some(calls) = Asker::calls(self.work, self.network, self.seed)? else {
+        let Some(calls) = MessageSource::calls(self.work, self.network, self.seed)? else {
             let rule = "takes messages that do not wait for others (no collective, no jobs; of a trace, workload.mode = \"open-loop\")";
             return Err(SetupError::new("--threads", rule, part_of.len()));
         };
@@ -134,7 +134,7 @@ impl Finished {
     /// Returns the figures of the run. Messages that `excluded` selects do not count.
     pub fn summary(&self, excluded: Excluded) -> Summary {
         let Finished { fabric, nodes, seed, .. } = *self;
-        let labels = Labels { fabric, nodes, seed, excluded };
+        let labels = SummaryLabels { fabric, nodes, seed, excluded };
         Summary { program: self.program, jobs: self.jobs.clone(), ..Summary::new(&self.run, &labels) }
     }
 }

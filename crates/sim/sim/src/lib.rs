@@ -40,17 +40,17 @@ pub mod warnings;
 mod work;
 
 pub use config::FabricConfig;
-pub use contract::{AssumedBuffer, NoParams, Parts, Registered};
+pub use contract::{AssumedBuffer, NoParams, SplitRun, Registered};
 pub use job::Finished;
 pub use memory::Need;
 pub use registry::{check, known, register, register_topology, schema};
 pub use setup::Setup;
-pub use site::Site;
-pub use summary::{Excluded, Labels, Summary};
+pub use site::FabricSite;
+pub use summary::{Excluded, SummaryLabels, Summary};
 pub use unrack_engine as engine;
 pub use unrack_engine::{
-    BusyTimes, Core, Fabric, Hop, Inside, LinkId, ObservedPacket, Observer, Outcome, PacketKind, Progress,
-    Run, SetupError, Sim, Unobserved, Wait, error, faults, network, run, topology,
+    BusyTimes, Core, Fabric, Hop, HostModel, LinkId, ObservedPacket, Observer, Outcome, PacketKind, Progress,
+    Run, SetupError, Sim, Unobserved, WaitReason, error, faults, network, run, topology,
 };
 pub use warnings::warnings;
 pub use work::Work;

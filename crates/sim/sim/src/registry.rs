@@ -24,7 +24,7 @@ use crate::fabric::tcp::Tcp;
 use serde_json::Value;
 use std::sync::{Mutex, PoisonError};
 use unrack_rack::{
-    Connects, Known, Protocol, Scenario, ScenarioError, TopologyKind, ValidScenario, listed, params_schema,
+    Connects, KnownNames, Protocol, Scenario, ScenarioError, TopologyKind, ValidScenario, listed, params_schema,
     scenario_schema,
 };
 
@@ -110,10 +110,10 @@ pub fn register_topology<T: Connects>() {
 }
 
 /// Returns the protocols and topologies that a scenario can name.
-pub fn known() -> Known {
+pub fn known() -> KnownNames {
     let protocols = entries().iter().map(|entry| entry.protocol).collect();
     let topologies = TOPOLOGIES.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    Known { protocols, topologies }
+    KnownNames { protocols, topologies }
 }
 
 /// Returns the JSON Schema of scenarios, with all protocols and topologies that a scenario can name.

@@ -3,12 +3,12 @@
 //! The engine is generic. The choice of fabric and work selects one of its compiled loops, and this happens only here.
 
 use crate::config::FabricConfig;
-use crate::contract::{AssumedBuffer, Parts};
-use crate::job::{Finished, Job};
-use crate::observe::Watch;
+use crate::contract::{AssumedBuffer, SplitRun};
+use crate::job::{Finished, RunJob};
+use crate::observe::Views;
 use crate::registry::known;
-use crate::site::{Ethernet, Site};
-use crate::work::{Asker, Work};
+use crate::site::{Ethernet, FabricSite};
+use crate::work::{MessageSource, Work};
 use unrack_engine::error::SetupError;
 use unrack_engine::events::Progress;
 use unrack_engine::network::Network;
@@ -45,16 +45,16 @@ impl Setup {
     pub fn watched(
         &self,
         work: &Work,
-        watch: &mut Watch,
+        watch: &mut Views,
         mut progress: impl FnMut(Progress),
     ) -> Result<Finished, SetupError> {
         self.check()?;
         self.fabric.watched(self.job(work, &mut progress), watch)
     }
 
-    fn job<'a>(&'a self, work: &'a Work, progress: &'a mut dyn FnMut(Progress)) -> Job<'a> {
+    fn job<'a>(&'a self, work: &'a Work, progress: &'a mut dyn FnMut(Progress)) -> RunJob<'a> {
         let Setup { ref network, ref ethernet, seed, time_limit, .. } = *self;
-        Job { network, ethernet, seed, time_limit, work, progress }
+        RunJob { network, ethernet, seed, time_limit, work, progress }
     }
 
     /// Checks that the fabric can be run on this network.
@@ -93,7 +93,7 @@ impl Setup {
     /// Returns the buffer per port that the protocol expects; `None` if any buffer is sufficient.
     pub(crate) fn assumed_buffer(&self) -> Option<AssumedBuffer> {
         let (network, ethernet) = (&self.network, &self.ethernet);
-        self.fabric.assumed_buffer(&Site { network, ethernet, seed: self.seed, heavy_tailed: false })
+        self.fabric.assumed_buffer(&FabricSite { network, ethernet, seed: self.seed, heavy_tailed: false })
     }
 
     /// Runs `work` on several threads, with the same results as [`Setup::run`].
@@ -127,7 +127,7 @@ impl Setup {
             let threads = part_of.iter().max().map_or(1, |last| last + 1);
             return Err(SetupError::new("--threads", rule, format!("{threads} with {protocol}")));
         }
-        self.fabric.split(Parts { job: self.job(work, &mut progress), part_of })
+        self.fabric.split(SplitRun { job: self.job(work, &mut progress), part_of })
     }
 
     /// Returns the messages that `work` submits, each with its time; `None` if some messages wait for others.
@@ -135,7 +135,7 @@ impl Setup {
     /// # Errors
     /// If a parameter of the work does not fit the network.
     pub fn calls(&self, work: &Work) -> Result<Option<Vec<(Time, Message)>>, SetupError> {
-        Asker::calls(work, &self.network, self.seed)
+        MessageSource::calls(work, &self.network, self.seed)
     }
 
     /// Returns the approximate time from the first to the last submission; zero if it is known only after the run.

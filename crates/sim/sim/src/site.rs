@@ -5,7 +5,7 @@ use unrack_units::Bytes;
 
 /// Surroundings for which a fabric is built.
 #[derive(Debug, Clone, Copy)]
-pub struct Site<'a> {
+pub struct FabricSite<'a> {
     pub network: &'a Network,
     pub ethernet: &'a Ethernet,
     pub seed: u64,

@@ -209,7 +209,7 @@ impl HostSummary {
 
 /// Parts of a summary that a [`Run`] does not contain.
 #[derive(Debug, Clone, Copy)]
-pub struct Labels<'a> {
+pub struct SummaryLabels<'a> {
     pub fabric: &'a str,
     pub nodes: u32,
     pub seed: u64,
@@ -218,8 +218,8 @@ pub struct Labels<'a> {
 
 impl Summary {
     /// Computes the figures of a run.
-    pub fn new(run: &Run, labels: &Labels) -> Summary {
-        let counted = Counted::new(run, labels.excluded);
+    pub fn new(run: &Run, labels: &SummaryLabels) -> Summary {
+        let counted = CountedMessages::new(run, labels.excluded);
         let completed = run.finished();
         Summary {
             fabric: labels.fabric.into(),
@@ -306,14 +306,14 @@ fn unfinished(run: &Run, completed: u64) -> Option<Unfinished> {
 }
 
 /// Messages of a run that count for its figures.
-struct Counted<'a> {
+struct CountedMessages<'a> {
     run: &'a Run,
     rows: std::ops::Range<usize>,
 }
 
-impl<'a> Counted<'a> {
-    fn new(run: &'a Run, excluded: Excluded) -> Counted<'a> {
-        Counted { run, rows: excluded.rows(run.messages.len()) }
+impl<'a> CountedMessages<'a> {
+    fn new(run: &'a Run, excluded: Excluded) -> CountedMessages<'a> {
+        CountedMessages { run, rows: excluded.rows(run.messages.len()) }
     }
 
     fn values(&self, of: impl Fn(&Message) -> bool, value: impl Fn(usize) -> Option<f64>) -> Stats {

@@ -6,12 +6,12 @@ use unrack_rack::{Blades, Organization, Scope};
 
 /// Racks of equal size. Nodes are numbered rack by rack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Racks {
+pub struct BladeRacks {
     pub racks: u32,
     pub hosts: u32,
 }
 
-impl Racks {
+impl BladeRacks {
     /// Returns the number of nodes.
     pub fn nodes(&self) -> u32 {
         self.racks * self.hosts
@@ -30,9 +30,9 @@ impl Racks {
 }
 
 /// Puts all nodes in one rack.
-impl From<u32> for Racks {
-    fn from(nodes: u32) -> Racks {
-        Racks { racks: 1, hosts: nodes }
+impl From<u32> for BladeRacks {
+    fn from(nodes: u32) -> BladeRacks {
+        BladeRacks { racks: 1, hosts: nodes }
     }
 }
 
@@ -51,7 +51,7 @@ impl BladeNodes {
     ///
     /// # Errors
     /// If the blades break one of these rules; the error names it.
-    pub fn new(blades: Blades, racks: Racks) -> Result<BladeNodes, WorkloadError> {
+    pub fn new(blades: Blades, racks: BladeRacks) -> Result<BladeNodes, WorkloadError> {
         let refuse = |rule| Err(WorkloadError::new(KEY, rule, counts(blades)));
         let Blades { compute, memory, disk, organization, scope } = blades;
         if compute == 0 || memory == 0 {
@@ -74,7 +74,7 @@ impl BladeNodes {
     }
 
     /// Returns whether a rack has a compute blade but lacks a kind of blade that other racks have.
-    fn is_any_apart(&self, racks: Racks) -> bool {
+    fn is_any_apart(&self, racks: BladeRacks) -> bool {
         let lacks = |rack: u32, nodes: &[NodeId]| {
             !nodes.is_empty() && nodes.binary_search_by_key(&rack, |node| racks.rack_of(*node)).is_err()
         };
@@ -86,7 +86,7 @@ impl BladeNodes {
 const KEY: &str = "workload.blades";
 
 /// Returns the nodes of `count` blades after the first `before`, in ascending order.
-fn place(organization: Organization, racks: Racks, before: u32, count: u32) -> Vec<NodeId> {
+fn place(organization: Organization, racks: BladeRacks, before: u32, count: u32) -> Vec<NodeId> {
     let place = |n| match organization {
         Organization::Mixed => racks.in_turn(n),
         Organization::Segregated => n,
@@ -112,7 +112,7 @@ pub(crate) struct ByRack {
 
 impl ByRack {
     /// Groups nodes, which must be in ascending order.
-    pub(crate) fn new(nodes: Vec<NodeId>, racks: Racks) -> ByRack {
+    pub(crate) fn new(nodes: Vec<NodeId>, racks: BladeRacks) -> ByRack {
         let before = |rack| nodes.partition_point(|node| racks.rack_of(*node) < rack) as u32;
         let starts = (0..=racks.racks).map(before).collect();
         ByRack { nodes, starts }
@@ -139,7 +139,7 @@ mod tests {
         fn blades_are_nodes_of_their_own_and_racks_are_mixed(
             (racks, hosts) in (1u32..9, 1u32..9), (c, m, d) in (1u32..20, 1u32..20, 0u32..20), mixed: bool,
         ) {
-            let racks = Racks { racks, hosts };
+            let racks = BladeRacks { racks, hosts };
             let organization = if mixed { Organization::Mixed } else { Organization::Segregated };
             let blades = Blades { disk: d, organization, ..Blades::new(c, m) };
             prop_assume!(c + m + d <= racks.nodes());
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_scope_of_a_rack_needs_every_kind_in_it() {
-        let racks = Racks { racks: 3, hosts: 4 };
+        let racks = BladeRacks { racks: 3, hosts: 4 };
         let check = |blades| BladeNodes::new(blades, racks);
         let rack_scope = |blades: Blades| check(Blades { scope: Scope::Rack, ..blades });
         assert!(rack_scope(Blades::new(6, 6)).is_ok());

@@ -26,26 +26,26 @@ use unrack_units::Bytes;
 
 /// Message of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Sent {
+struct StepMessage {
     to: u32,
     chunks: Range<u32>,
 }
 
 /// Plan of an operation among a number of ranks.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Plan {
+pub(crate) struct CollectivePlan {
     operation: Operation,
     ranks: u32,
     /// Number of ranks that hold the data, which are the last ones. 0 for all operations except the parameter server.
     servers: u32,
 }
 
-impl Plan {
+impl CollectivePlan {
     /// Creates the plan of an operation, if it is possible among `ranks` ranks.
     ///
     /// # Errors
     /// If it is not possible. The key is relative to the table of the collective.
-    pub(crate) fn new(operation: Operation, servers: Option<u32>, ranks: u32) -> Result<Plan, WorkloadError> {
+    pub(crate) fn new(operation: Operation, servers: Option<u32>, ranks: u32) -> Result<CollectivePlan, WorkloadError> {
         let refuse = |rule: &'static str, value: String| Err(WorkloadError::new("operation", rule, value));
         let servers = match operation {
             Operation::ParameterServer => servers.unwrap_or(0),
@@ -60,7 +60,7 @@ impl Plan {
                 let value = format!("{servers} of {ranks}");
                 Err(WorkloadError::new("servers", "is at least 1, and leaves a node that works", value))
             }
-            _ => Ok(Plan { operation, ranks, servers }),
+            _ => Ok(CollectivePlan { operation, ranks, servers }),
         }
     }
 
@@ -79,7 +79,7 @@ impl Plan {
             let mut came = vec![0; self.ranks as usize];
             for rank in 0..self.ranks {
                 builder.after(before + rank, next + rank);
-                for Sent { to, chunks } in self.sends(rank, step) {
+                for StepMessage { to, chunks } in self.sends(rank, step) {
                     let bytes = self.size(bytes, &chunks);
                     builder.send(before + rank, next + to, bytes);
                     came[to as usize] += bytes;
@@ -116,10 +116,10 @@ impl Plan {
     }
 
     /// Returns the messages that a rank sends in a step.
-    fn sends(&self, rank: u32, step: u32) -> Vec<Sent> {
+    fn sends(&self, rank: u32, step: u32) -> Vec<StepMessage> {
         let n = self.ranks;
         let next = (rank + 1) % n;
-        let ring = |chunk: u32| vec![Sent { to: next, chunks: chunk..chunk + 1 }];
+        let ring = |chunk: u32| vec![StepMessage { to: next, chunks: chunk..chunk + 1 }];
         match self.operation {
             // In the adding ring, the chunk that was received in the step before is passed on.
             Operation::RingAllReduce if self.adds(step) => ring((rank + n - step) % n),
@@ -133,18 +133,18 @@ impl Plan {
                 // While adding, the half that the partner is to sum up; afterwards, everything that this rank has
                 // summed up.
                 let first = if adds { partner } else { rank } & !(distance - 1);
-                vec![Sent { to: partner, chunks: first..first + distance }]
+                vec![StepMessage { to: partner, chunks: first..first + distance }]
             }
             Operation::AllToAll => {
                 let others = (1..n).map(|ahead| (rank + ahead) % n);
-                others.map(|to| Sent { to, chunks: to..to + 1 }).collect()
+                others.map(|to| StepMessage { to, chunks: to..to + 1 }).collect()
             }
             Operation::ParameterServer => {
                 let (workers, servers) = (self.workers(), self.servers);
                 let part = |server: u32| server * n / servers..(server + 1) * n / servers;
                 match (rank.checked_sub(workers), step) {
-                    (None, 0) => (0..servers).map(|s| Sent { to: workers + s, chunks: part(s) }).collect(),
-                    (Some(server), 1) => (0..workers).map(|to| Sent { to, chunks: part(server) }).collect(),
+                    (None, 0) => (0..servers).map(|s| StepMessage { to: workers + s, chunks: part(s) }).collect(),
+                    (Some(server), 1) => (0..workers).map(|to| StepMessage { to, chunks: part(server) }).collect(),
                     _ => Vec::new(),
                 }
             }
@@ -168,7 +168,7 @@ pub fn job(collective: &Collective, ranks: u32) -> Result<ComputedJob, WorkloadE
     let Collective { operation, size, servers, iterations, compute } = *collective;
     let bytes = size.get();
     let refuse = |key, rule: &'static str, value: u64| Err(WorkloadError::new(key, rule, value));
-    let plan = Plan::new(operation, servers, ranks)?;
+    let plan = CollectivePlan::new(operation, servers, ranks)?;
     if !(u64::from(ranks)..=MAX_BYTES).contains(&bytes) {
         let rule = format!("is from a byte for each node to {}", Bytes::new(MAX_BYTES));
         return Err(WorkloadError::new("size", rule, size));
@@ -232,13 +232,13 @@ mod tests {
     /// Returns, for each rank and each chunk, the ranks whose contributions have reached it after all steps of an
     /// operation.
     fn contributions((operation, servers): (Operation, Option<u32>), n: u32) -> Vec<Vec<BTreeSet<u32>>> {
-        let plan = Plan::new(operation, servers, n).unwrap();
+        let plan = CollectivePlan::new(operation, servers, n).unwrap();
         let own = |rank: u32| (0..n).map(|_| BTreeSet::from([rank])).collect::<Vec<_>>();
         let mut has: Vec<_> = (0..n).map(own).collect();
         for step in 0..plan.steps() {
             let before = has.clone();
             for rank in 0..n {
-                for Sent { to, chunks } in plan.sends(rank, step) {
+                for StepMessage { to, chunks } in plan.sends(rank, step) {
                     for chunk in chunks {
                         has[to as usize][chunk as usize].extend(&before[rank as usize][chunk as usize]);
                     }

@@ -9,7 +9,7 @@ use unrack_units::Time;
 
 /// Returns all messages that `source` submits, in order, if it is never notified of completions.
 pub fn forecast(mut source: impl Source) -> Vec<(Time, Message)> {
-    let mut heard = Heard::default();
+    let mut heard = RecordingOutbox::default();
     source.start(&mut heard);
     let mut all = heard.stamped(Time::ZERO);
     while !source.is_exhausted()
@@ -23,20 +23,20 @@ pub fn forecast(mut source: impl Source) -> Vec<(Time, Message)> {
 
 /// Outbox that records the requests of the source.
 #[derive(Default)]
-struct Heard {
+struct RecordingOutbox {
     messages: Vec<Message>,
     /// Requested wakes, by time and then by the order in which they were requested.
     wakes: BinaryHeap<Reverse<(Time, u64, u32)>>,
     asked: u64,
 }
 
-impl Heard {
+impl RecordingOutbox {
     fn stamped(&mut self, now: Time) -> Vec<(Time, Message)> {
         self.messages.drain(..).map(|message| (now, message)).collect()
     }
 }
 
-impl Outbox for Heard {
+impl Outbox for RecordingOutbox {
     fn submit(&mut self, message: Message) {
         self.messages.push(message);
     }

@@ -38,7 +38,7 @@ pub mod synthetic;
 pub mod trace;
 pub mod ycsb;
 
-pub use blades::{BladeNodes, Racks};
+pub use blades::{BladeNodes, BladeRacks};
 pub use error::WorkloadError;
 pub use forecast::forecast;
 pub use jobs::{ComputedJob, JobsSpec, RunningJobs};

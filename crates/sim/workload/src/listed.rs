@@ -24,7 +24,7 @@ pub struct ListedMessages {
 pub fn parse_csv(text: &str) -> Result<Vec<(Time, Message)>, WorkloadError> {
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let (_, header) = lines.next().ok_or_else(|| refusal("has a header line", "empty"))?;
-    let columns = Columns::from_header(header)?;
+    let columns = ListedColumns::from_header(header)?;
     let messages: Vec<_> =
         lines.map(|(number, line)| columns.message(number + 1, line)).collect::<Result<_, _>>()?;
     match messages.is_empty() {
@@ -50,7 +50,7 @@ fn are_digits(text: &str) -> bool {
 }
 
 /// Positions of the columns in a list.
-struct Columns {
+struct ListedColumns {
     src: usize,
     dst: usize,
     bytes: usize,
@@ -58,12 +58,12 @@ struct Columns {
     kind: Option<usize>,
 }
 
-impl Columns {
-    fn from_header(header: &str) -> Result<Columns, WorkloadError> {
+impl ListedColumns {
+    fn from_header(header: &str) -> Result<ListedColumns, WorkloadError> {
         let names: Vec<&str> = header.split(',').map(str::trim).collect();
         let place = |name| names.iter().position(|column| *column == name);
         let needed = |name| place(name).ok_or_else(|| refusal(HEADER, clipped(header)));
-        Ok(Columns {
+        Ok(ListedColumns {
             src: needed("src")?,
             dst: needed("dst")?,
             bytes: needed("bytes")?,

@@ -3,7 +3,7 @@
 use crate::corpus::{Corpus, corpus};
 use crate::draws::Draws;
 use crate::mutation::mutated;
-use crate::targets::{TARGETS, Target};
+use crate::targets::{TARGETS, FuzzTarget};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -55,15 +55,15 @@ impl std::fmt::Display for FailingInput {
 }
 
 /// Returns the target with this name.
-pub fn target(name: &str) -> Option<&'static Target> {
+pub fn target(name: &str) -> Option<&'static FuzzTarget> {
     TARGETS.iter().find(|target| target.name == name)
 }
 
 /// Runs `target` on the inputs from number `first` on, and calls `failed` with each failure.
-pub fn run(target: &'static Target, first: u64, plan: CampaignPlan, mut failed: impl FnMut(FailingInput)) {
+pub fn run(target: &'static FuzzTarget, first: u64, plan: CampaignPlan, mut failed: impl FnMut(FailingInput)) {
     catch_quietly();
     let corpus = corpus(target);
-    let watch = Watch::start(target.name, plan.seed);
+    let watch = Watchdog::start(target.name, plan.seed);
     for number in first..first + plan.executions {
         watch.number.store(number, Relaxed);
         let input = input(target, &corpus, plan.seed, number);
@@ -79,7 +79,7 @@ pub fn run(target: &'static Target, first: u64, plan: CampaignPlan, mut failed: 
 }
 
 /// Returns input number `number` of a seed.
-fn input(target: &Target, corpus: &Corpus, seed: u64, number: u64) -> Vec<u8> {
+fn input(target: &FuzzTarget, corpus: &Corpus, seed: u64, number: u64) -> Vec<u8> {
     let mut draws = Draws::new(seed, number);
     let empty = Vec::new();
     let good = draws.one_of(&corpus.inputs).unwrap_or(&empty).clone();
@@ -91,7 +91,7 @@ fn input(target: &Target, corpus: &Corpus, seed: u64, number: u64) -> Vec<u8> {
 ///
 /// # Errors
 /// The panic message, if the target panics.
-pub fn execute(target: &Target, input: &[u8]) -> Result<(), String> {
+pub fn execute(target: &FuzzTarget, input: &[u8]) -> Result<(), String> {
     catch_quietly();
     QUIET.set(true);
     let ended = catch_unwind(AssertUnwindSafe(|| (target.read)(input)));
@@ -116,12 +116,12 @@ fn catch_quietly() {
 }
 
 /// Watchdog that ends the process if one input hangs.
-struct Watch {
+struct Watchdog {
     number: std::sync::Arc<AtomicU64>,
 }
 
-impl Watch {
-    fn start(target: &'static str, seed: u64) -> Watch {
+impl Watchdog {
+    fn start(target: &'static str, seed: u64) -> Watchdog {
         let number = std::sync::Arc::new(AtomicU64::new(0));
         let watched = std::sync::Arc::downgrade(&number);
         std::thread::spawn(move || {
@@ -135,6 +135,6 @@ impl Watch {
                 std::thread::sleep(Duration::from_secs(1));
             }
         });
-        Watch { number }
+        Watchdog { number }
     }
 }

@@ -1,7 +1,7 @@
 //! Valid inputs, from which damaged ones are made: files of the repository, and inputs that are generated here.
 
 use crate::mutation::{Grammar, words_of};
-use crate::targets::{Target, scratch};
+use crate::targets::{FuzzTarget, scratch};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use unrack_phy::pcs::Line;
@@ -18,7 +18,7 @@ pub struct Corpus {
 }
 
 /// Returns valid inputs for `target`.
-pub fn corpus(target: &Target) -> Corpus {
+pub fn corpus(target: &FuzzTarget) -> Corpus {
     let inputs = match target.name {
         "scenario" => files("examples", "toml"),
         "study" => ["edm", "ddc", "drack", "r2c2"].map(|of| files(&format!("studies/{of}"), "toml")).concat(),

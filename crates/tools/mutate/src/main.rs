@@ -4,7 +4,7 @@ use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use unrack_mutate::campaign::{self, CampaignPlan};
-use unrack_mutate::targets::{TARGETS, Target};
+use unrack_mutate::targets::{TARGETS, FuzzTarget};
 
 /// Gives damaged inputs to every parser and wire, and keeps those that make one fail.
 #[derive(Parser)]
@@ -26,7 +26,7 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let named: Option<Vec<&'static Target>> =
+    let named: Option<Vec<&'static FuzzTarget>> =
         args.targets.iter().map(|name| campaign::target(name)).collect();
     let Some(mut targets) = named else {
         let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();

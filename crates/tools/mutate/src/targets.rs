@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use unrack_phy::Block;
 use unrack_phy::edm::{Assembler, Demux, MuxPolicy, layout};
 use unrack_phy::mac::{Deframer, Framer};
-use unrack_phy::pcs::{BlockSync, Decoder, Encoder};
+use unrack_phy::pcs::{BlockSync, BlockDecoder, Encoder};
 use unrack_phy::text::listing;
 use unrack_phy::text::script::{self, Item};
 use unrack_rack::{Overrides, Scenario, ScenarioError};
@@ -15,7 +15,7 @@ use unrack_units::Time;
 
 /// A parser or wire format, in the form in which campaigns and fuzzers call it.
 #[derive(Debug)]
-pub struct Target {
+pub struct FuzzTarget {
     pub name: &'static str,
     pub grammar: Grammar,
     /// Reads an input. It must return, without a panic, for any input.
@@ -23,24 +23,24 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: &[Target] = &[
-    Target { name: "scenario", grammar: Grammar::Toml, read: scenario },
-    Target { name: "study", grammar: Grammar::Toml, read: study },
-    Target { name: "costs", grammar: Grammar::Lines, read: costs },
-    Target { name: "cables", grammar: Grammar::Lines, read: cables },
-    Target { name: "list", grammar: Grammar::Lines, read: list },
-    Target { name: "cdf", grammar: Grammar::Toml, read: cdf },
-    Target { name: "tables", grammar: Grammar::Bytes, read: tables },
-    Target { name: "folder", grammar: Grammar::Lines, read: folder },
-    Target { name: "script", grammar: Grammar::Lines, read: script },
-    Target { name: "listing", grammar: Grammar::Lines, read: listing },
-    Target { name: "blocks", grammar: Grammar::Bytes, read: blocks },
-    Target { name: "quantities", grammar: Grammar::Lines, read: quantities },
-    Target { name: "r2c2", grammar: Grammar::Bytes, read: r2c2 },
-    Target { name: "node", grammar: Grammar::Bytes, read: node },
-    Target { name: "rpc", grammar: Grammar::Bytes, read: rpc },
-    Target { name: "pool", grammar: Grammar::Bytes, read: pool },
-    Target { name: "sockets", grammar: Grammar::Bytes, read: sockets },
+pub const TARGETS: &[FuzzTarget] = &[
+    FuzzTarget { name: "scenario", grammar: Grammar::Toml, read: scenario },
+    FuzzTarget { name: "study", grammar: Grammar::Toml, read: study },
+    FuzzTarget { name: "costs", grammar: Grammar::Lines, read: costs },
+    FuzzTarget { name: "cables", grammar: Grammar::Lines, read: cables },
+    FuzzTarget { name: "list", grammar: Grammar::Lines, read: list },
+    FuzzTarget { name: "cdf", grammar: Grammar::Toml, read: cdf },
+    FuzzTarget { name: "tables", grammar: Grammar::Bytes, read: tables },
+    FuzzTarget { name: "folder", grammar: Grammar::Lines, read: folder },
+    FuzzTarget { name: "script", grammar: Grammar::Lines, read: script },
+    FuzzTarget { name: "listing", grammar: Grammar::Lines, read: listing },
+    FuzzTarget { name: "blocks", grammar: Grammar::Bytes, read: blocks },
+    FuzzTarget { name: "quantities", grammar: Grammar::Lines, read: quantities },
+    FuzzTarget { name: "r2c2", grammar: Grammar::Bytes, read: r2c2 },
+    FuzzTarget { name: "node", grammar: Grammar::Bytes, read: node },
+    FuzzTarget { name: "rpc", grammar: Grammar::Bytes, read: rpc },
+    FuzzTarget { name: "pool", grammar: Grammar::Bytes, read: pool },
+    FuzzTarget { name: "sockets", grammar: Grammar::Bytes, read: sockets },
 ];
 
 /// Longest permitted line of an error text, in characters: a path, four lines of a message, and an introduction.
@@ -186,7 +186,7 @@ pub fn blocks(input: &[u8]) {
 
 fn received(blocks: impl Iterator<Item = Block>) {
     let (mut demux, mut assembler) = (Demux::new(MuxPolicy::Fair), Assembler::default());
-    let (mut decoder, mut deframer) = (Decoder::default(), Deframer::default());
+    let (mut decoder, mut deframer) = (BlockDecoder::default(), Deframer::default());
     for block in blocks.chain([Block::IDLE; 8]) {
         let received = demux.tick(block);
         if let Some(unrack_phy::edm::demux::MemoryBlock::Block(block)) = received.memory {

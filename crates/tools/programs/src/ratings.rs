@@ -33,7 +33,7 @@ type Factors = [f64; FACTORS];
 
 /// Ratings grouped by one side (users or items). The ratings of member `n` are between `starts[n]` and `starts[n + 1]`; each contains the
 /// member of the other side.
-struct Side {
+struct RatingSide {
     starts: Vec<usize>,
     ratings: Vec<(u32, f32)>,
 }
@@ -57,7 +57,7 @@ fn item_count(ratings: usize) -> usize {
 }
 
 /// Draws ratings from 1 to 5, determined by two hidden factors and by chance. Items with low numbers are rated more often.
-fn draw(count: usize) -> Side {
+fn draw(count: usize) -> RatingSide {
     let (users, items) = (user_count(count), item_count(count));
     let mut random = SplitMix64::new(6);
     let mut ratings = Vec::with_capacity(count);
@@ -73,7 +73,7 @@ fn draw(count: usize) -> Side {
         }
         starts.push(end);
     }
-    Side { starts, ratings }
+    RatingSide { starts, ratings }
 }
 
 /// Draws a number from 0 to 1.
@@ -89,7 +89,7 @@ fn hidden(user: usize, item: usize, factor: u64) -> f64 {
     of(user, 0) * of(item, 1)
 }
 
-impl Side {
+impl RatingSide {
     fn len(&self) -> usize {
         self.starts.len() - 1
     }
@@ -99,7 +99,7 @@ impl Side {
     }
 
     /// Returns the same ratings grouped by the other side, which has `members` members.
-    fn turned(&self, members: usize) -> Side {
+    fn turned(&self, members: usize) -> RatingSide {
         let mut starts = vec![0; members + 1];
         self.ratings.iter().for_each(|(member, _)| starts[*member as usize + 1] += 1);
         for member in 0..members {
@@ -112,12 +112,12 @@ impl Side {
                 next[*other as usize] += 1;
             }
         }
-        Side { starts, ratings }
+        RatingSide { starts, ratings }
     }
 }
 
 /// Fits the factors of both sides, and returns the root mean square error after each iteration.
-fn fit(users: &Side, items: &Side, iterations: u32) -> Vec<f64> {
+fn fit(users: &RatingSide, items: &RatingSide, iterations: u32) -> Vec<f64> {
     let mut random = SplitMix64::new(8);
     let mut of_items: Vec<Factors> =
         (0..items.len()).map(|_| std::array::from_fn(|_| unit(&mut random))).collect();
@@ -132,7 +132,7 @@ fn fit(users: &Side, items: &Side, iterations: u32) -> Vec<f64> {
 }
 
 /// Sets the factors of one side to their optimum, given the fixed factors of the other side.
-fn solve_side(side: &Side, held: &[Factors], factors: &mut [Factors]) {
+fn solve_side(side: &RatingSide, held: &[Factors], factors: &mut [Factors]) {
     for (member, factors) in factors.iter_mut().enumerate() {
         let ratings = side.of(member);
         let mut matrix = [[0.0; FACTORS]; FACTORS];
@@ -170,7 +170,7 @@ fn solved(mut matrix: [Factors; FACTORS], mut right: Factors) -> Factors {
 }
 
 /// Returns the root mean square difference between the ratings and the products of the factors.
-fn error(items: &Side, of_users: &[Factors], of_items: &[Factors]) -> f64 {
+fn error(items: &RatingSide, of_users: &[Factors], of_items: &[Factors]) -> f64 {
     let mut sum = 0.0;
     for (item, own) in of_items.iter().enumerate() {
         for (user, rating) in items.of(item) {
@@ -205,7 +205,7 @@ mod tests {
     fn both_sides_have_the_same_ratings() {
         let users = draw(40_000);
         let items = users.turned(item_count(40_000));
-        let sorted = |side: &Side, turn: bool| {
+        let sorted = |side: &RatingSide, turn: bool| {
             let all = (0..side.len()).flat_map(|n| {
                 side.of(n).iter().map(move |(other, rating)| match turn {
                     true => (*other, n as u32, rating.to_bits()),

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use unrack_programs::{Cli, ProgramError};
-use unrack_testing::{Needed, skip};
+use unrack_testing::{TestRequirement, skip};
 
 fn run(words: &str) -> Result<String, ProgramError> {
     Cli::parse_from(["unrack-programs"].into_iter().chain(words.split_whitespace())).run()
@@ -12,7 +12,7 @@ fn run(words: &str) -> Result<String, ProgramError> {
 fn done(words: &str) -> Option<String> {
     match run(words) {
         Err(why @ ProgramError::Lacking { .. }) => {
-            skip(Needed::Stores, why);
+            skip(TestRequirement::Stores, why);
             None
         }
         result => Some(result.unwrap()),

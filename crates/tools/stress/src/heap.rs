@@ -16,7 +16,7 @@ struct Block {
 }
 
 /// The heap blocks of one worker.
-pub(crate) struct Heap {
+pub(crate) struct StressHeap {
     seed: u64,
     owner: u64,
     budget: usize,
@@ -26,10 +26,10 @@ pub(crate) struct Heap {
     blocks: Vec<Block>,
 }
 
-impl Heap {
+impl StressHeap {
     /// Makes an empty heap with at most `budget` bytes.
-    pub(crate) fn new(seed: u64, worker: u64, budget: usize) -> Heap {
-        Heap { seed, owner: !worker, budget, used: 0, version: 0, blocks: Vec::new() }
+    pub(crate) fn new(seed: u64, worker: u64, budget: usize) -> StressHeap {
+        StressHeap { seed, owner: !worker, budget, used: 0, version: 0, blocks: Vec::new() }
     }
 
     /// Performs a few operations that programs typically perform on their heap.

@@ -16,14 +16,14 @@ mod worker;
 
 use clap::{Args, Parser, Subcommand};
 use ops::OPS;
-use shared::Shared;
+use shared::SharedPages;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use unrack_basis::{PAGE, mix_13};
 use unrack_units::Bytes;
-use worker::{End, Op, Outcome, Worker};
+use worker::{StopCondition, Op, WorkerOutcome, Worker};
 
 #[derive(Parser)]
 #[command(
@@ -40,7 +40,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Measures page faults: touches one word a page, pass after pass
-    Touch(touch::TouchArgs),
+    Touch(touch::TouchOptions),
     /// Role as the program that the stress itself starts
     #[command(hide = true)]
     Mirror { key: u64, len: usize },
@@ -93,12 +93,12 @@ fn stress(args: &StressArgs) {
     let ops: Vec<&'static Op> =
         if args.ops.is_empty() { OPS.iter().filter(|op| op.usual).collect() } else { args.ops.clone() };
     let end = match args.ops_count {
-        Some(count) => End::Ops(count),
-        None => End::At(Instant::now() + Duration::from_secs(args.seconds)),
+        Some(count) => StopCondition::Ops(count),
+        None => StopCondition::At(Instant::now() + Duration::from_secs(args.seconds)),
     };
     let threads = usize::from(args.threads);
     let pages = (args.memory.get() as usize / PAGE).max(threads * 64);
-    let shared = Arc::new(Shared::map(args.seed, pages / 8, threads));
+    let shared = Arc::new(SharedPages::map(args.seed, pages / 8, threads));
     let start = |id| {
         let heap = pages / 4 / threads * PAGE;
         shared.meet();
@@ -108,7 +108,7 @@ fn stress(args: &StressArgs) {
         outcome
     };
     // The first worker runs on the main thread, whose stack is the stack of the process.
-    let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
+    let outcomes: Vec<WorkerOutcome> = std::thread::scope(|scope| {
         let start = &start;
         let others: Vec<_> = (1..threads).map(|id| scope.spawn(move || start(id))).collect();
         let first = start(0);
@@ -121,7 +121,7 @@ fn stress(args: &StressArgs) {
 }
 
 /// Checks the shared memory, and prints the operations that were performed.
-fn finish(args: &StressArgs, shared: &Shared, outcomes: &[Outcome]) {
+fn finish(args: &StressArgs, shared: &SharedPages, outcomes: &[WorkerOutcome]) {
     shared.verify(&shared.freeze());
     let added: Vec<u64> =
         (0..shared.counter_count).map(|i| outcomes.iter().map(|outcome| outcome.added[i]).sum()).collect();

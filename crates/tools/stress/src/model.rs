@@ -25,7 +25,7 @@ pub(crate) fn word(key: u64, i: usize) -> u64 {
 
 /// Position and values of the first wrong byte.
 #[derive(Debug)]
-pub(crate) struct Mismatch {
+pub(crate) struct WrongByte {
     pub address: usize,
     pub expected: u8,
     pub found: u8,
@@ -42,7 +42,7 @@ pub(crate) fn fill(out: &mut [u8], key: u64) {
 }
 
 /// Compares all bytes with those of `key`, and returns the first mismatch as an error.
-pub(crate) fn check(bytes: &[u8], key: u64) -> Result<(), Mismatch> {
+pub(crate) fn check(bytes: &[u8], key: u64) -> Result<(), WrongByte> {
     let (words, rest) = bytes.as_chunks::<8>();
     for (i, found) in words.iter().enumerate() {
         if u64::from_le_bytes(*found) != word(key, i) {
@@ -53,12 +53,12 @@ pub(crate) fn check(bytes: &[u8], key: u64) -> Result<(), Mismatch> {
 }
 
 /// Compares up to eight bytes with the first bytes of a word.
-fn compare(found: &[u8], expected: u64) -> Result<(), Mismatch> {
+fn compare(found: &[u8], expected: u64) -> Result<(), WrongByte> {
     let expected = &expected.to_le_bytes()[..found.len()];
     match found.iter().zip(expected).position(|(f, e)| f != e) {
         None => Ok(()),
         Some(at) => {
-            Err(Mismatch { address: found.as_ptr() as usize + at, expected: expected[at], found: found[at] })
+            Err(WrongByte { address: found.as_ptr() as usize + at, expected: expected[at], found: found[at] })
         }
     }
 }

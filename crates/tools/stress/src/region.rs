@@ -1,6 +1,6 @@
 //! Ranges of mapped pages, and the expected bytes of each page.
 
-use crate::model::{self, Mismatch, ZEROS};
+use crate::model::{self, WrongByte, ZEROS};
 use crate::story::expect;
 use crate::sys;
 use std::ops::Range;
@@ -117,7 +117,7 @@ impl Region {
         self.protect(prot);
     }
 
-    fn check(&self, page: usize) -> Result<(), Mismatch> {
+    fn check(&self, page: usize) -> Result<(), WrongByte> {
         let found = sys::bytes(self.address(page), PAGE);
         let Page { key, lazy } = self.pages[page];
         match model::check(found, key) {

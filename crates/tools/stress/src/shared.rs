@@ -14,7 +14,7 @@ const STRIPE: usize = 32;
 const OWNER: u64 = u64::MAX;
 
 /// Shared pages and counters.
-pub(crate) struct Shared {
+pub(crate) struct SharedPages {
     seed: u64,
     base: usize,
     counters: usize,
@@ -30,14 +30,14 @@ pub(crate) struct Shared {
 /// Bytes between counters. Only one word in 64 is used, so that the counters occupy several pages.
 const COUNTER_STEP: usize = 64 * 8;
 
-impl Shared {
+impl SharedPages {
     /// Maps at least `pages` pages, and as many pages of counters as there are stripes, for `workers` workers.
-    pub(crate) fn map(seed: u64, pages: usize, workers: usize) -> Shared {
+    pub(crate) fn map(seed: u64, pages: usize, workers: usize) -> SharedPages {
         let stripes = pages.div_ceil(STRIPE).max(1);
         let base = sys::map(stripes * STRIPE, sys::READ_WRITE, sys::ANONYMOUS, -1);
         let counters = sys::map(stripes, sys::READ_WRITE, sys::ANONYMOUS, -1);
         let stripes: Vec<_> = (0..stripes).map(|_| Mutex::new([0; STRIPE])).collect();
-        Shared {
+        SharedPages {
             seed,
             base,
             counters,

@@ -2,7 +2,7 @@
 //!
 //! A failure may be detected in a forked child in which only this thread exists, so the code here takes no lock.
 
-use crate::model::Mismatch;
+use crate::model::WrongByte;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt::Display;
@@ -12,7 +12,7 @@ const KEPT: usize = 24;
 
 /// Last operations of one thread.
 #[derive(Default)]
-struct Story {
+struct RecentOperations {
     seed: u64,
     thread: usize,
     done: usize,
@@ -20,12 +20,12 @@ struct Story {
 }
 
 thread_local! {
-    static STORY: RefCell<Story> = RefCell::default();
+    static STORY: RefCell<RecentOperations> = RefCell::default();
 }
 
 /// Starts the record of this thread.
 pub(crate) fn begin(seed: u64, thread: usize) {
-    STORY.with_borrow_mut(|s| *s = Story { seed, thread, ..Story::default() });
+    STORY.with_borrow_mut(|s| *s = RecentOperations { seed, thread, ..RecentOperations::default() });
 }
 
 /// Starts a numbered operation.
@@ -72,7 +72,7 @@ pub(crate) fn fail(what: impl Display) -> ! {
 }
 
 /// Ends the process with a report if a byte is wrong.
-pub(crate) fn expect(result: Result<(), Mismatch>, place: impl Display) {
+pub(crate) fn expect(result: Result<(), WrongByte>, place: impl Display) {
     if let Err(m) = result {
         fail(format_args!(
             "wrong byte at {:#x} ({place}): expected {:#04x}, found {:#04x}",

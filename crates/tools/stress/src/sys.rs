@@ -121,30 +121,30 @@ pub(crate) fn wait(child: i32, what: &str) {
 }
 
 /// Two connected descriptors, which are closed when this value is dropped.
-pub(crate) struct Pair(pub i32, pub i32);
+pub(crate) struct DescriptorPair(pub i32, pub i32);
 
-impl Pair {
+impl DescriptorPair {
     /// Makes a pipe. The first descriptor is the read end, the second the write end.
-    pub(crate) fn pipe() -> Pair {
+    pub(crate) fn pipe() -> DescriptorPair {
         let mut fds = [0; 2];
         // SAFETY: `fds` has room for the two descriptors.
         must(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }, "pipe2");
-        Pair(fds[0], fds[1])
+        DescriptorPair(fds[0], fds[1])
     }
 
     /// Makes two connected Unix sockets.
-    pub(crate) fn sockets(kind: i32) -> Pair {
+    pub(crate) fn sockets(kind: i32) -> DescriptorPair {
         let mut fds = [0; 2];
         // SAFETY: `fds` has room for the two descriptors.
         must(
             unsafe { libc::socketpair(libc::AF_UNIX, kind | libc::SOCK_CLOEXEC, 0, fds.as_mut_ptr()) },
             "socketpair",
         );
-        Pair(fds[0], fds[1])
+        DescriptorPair(fds[0], fds[1])
     }
 }
 
-impl Drop for Pair {
+impl Drop for DescriptorPair {
     fn drop(&mut self) {
         // SAFETY: both descriptors belong to this pair.
         unsafe {

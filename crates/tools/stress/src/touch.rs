@@ -10,7 +10,7 @@ use unrack_basis::PAGE;
 use unrack_units::Bytes;
 
 #[derive(Args)]
-pub(crate) struct TouchArgs {
+pub(crate) struct TouchOptions {
     /// Memory to touch
     #[arg(long, default_value = "256MiB")]
     memory: Bytes,
@@ -22,47 +22,47 @@ pub(crate) struct TouchArgs {
     threads: u16,
     /// Order in which pages are touched
     #[arg(long, value_enum, default_value_t = Order::Random)]
-    order: Order,
+    order: TouchOrder,
     /// Access to each page
     #[arg(long, value_enum, default_value_t = Access::Write)]
-    access: Access,
+    access: TouchPattern,
     /// Print one line of JSON instead of text
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Order {
+enum TouchOrder {
     Sequential,
     Random,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Access {
+enum TouchPattern {
     Read,
     Write,
 }
 
 /// Page faults of this process so far.
-struct Faults {
+struct FaultCounts {
     minor: i64,
     major: i64,
 }
 
-impl Faults {
-    fn so_far() -> Faults {
+impl FaultCounts {
+    fn so_far() -> FaultCounts {
         // SAFETY: `rusage` is plain data, alive for the call.
         let usage = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
             libc::getrusage(libc::RUSAGE_SELF, &mut usage);
             usage
         };
-        Faults { minor: usage.ru_minflt, major: usage.ru_majflt }
+        FaultCounts { minor: usage.ru_minflt, major: usage.ru_majflt }
     }
 }
 
 /// Time and page faults of one pass over the memory.
-struct Pass {
+struct TouchPass {
     /// Sum of the times of all threads.
     ns: u64,
     minor: i64,
@@ -70,7 +70,7 @@ struct Pass {
 }
 
 /// Runs the passes, and prints the report.
-pub(crate) fn run(args: &TouchArgs) {
+pub(crate) fn run(args: &TouchOptions) {
     let pages = (args.memory.get() as usize / PAGE).max(1);
     let base = sys::map(pages, sys::READ_WRITE, sys::ANONYMOUS, -1);
     // Large pages are disabled, because their faults have other costs.
@@ -79,14 +79,14 @@ pub(crate) fn run(args: &TouchArgs) {
     for &page in &order {
         stamp(base, page, 0);
     }
-    let passes: Vec<Pass> = (1..=u64::from(args.passes)).map(|n| pass(base, &order, args, n)).collect();
+    let passes: Vec<TouchPass> = (1..=u64::from(args.passes)).map(|n| pass(base, &order, args, n)).collect();
     report(args, pages, &passes);
 }
 
 /// Returns the order in which pages are touched. The list itself stays in memory: it takes 4 bytes per page of 4096.
-fn order(pages: usize, order: Order) -> Vec<u32> {
+fn order(pages: usize, order: TouchOrder) -> Vec<u32> {
     let mut list: Vec<u32> = (0..pages as u32).collect();
-    if matches!(order, Order::Random) {
+    if matches!(order, TouchOrder::Random) {
         let mut rng = Rng::new(1);
         for i in (1..pages).rev() {
             list.swap(i, rng.below(i + 1));
@@ -96,9 +96,9 @@ fn order(pages: usize, order: Order) -> Vec<u32> {
 }
 
 /// Touches each page once, with the requested number of threads.
-fn pass(base: usize, order: &[u32], args: &TouchArgs, n: u64) -> Pass {
+fn pass(base: usize, order: &[u32], args: &TouchOptions, n: u64) -> TouchPass {
     let (access, threads) = (args.access, usize::from(args.threads));
-    let before = Faults::so_far();
+    let before = FaultCounts::so_far();
     let start = Instant::now();
     match threads {
         1 => touch_each(base, order, access, n),
@@ -109,17 +109,17 @@ fn pass(base: usize, order: &[u32], args: &TouchArgs, n: u64) -> Pass {
         }),
     }
     let ns = start.elapsed().as_nanos() as u64 * threads as u64;
-    let after = Faults::so_far();
-    Pass { ns, minor: after.minor - before.minor, major: after.major - before.major }
+    let after = FaultCounts::so_far();
+    TouchPass { ns, minor: after.minor - before.minor, major: after.major - before.major }
 }
 
 /// Touches pages once, and checks the word of each page.
-fn touch_each(base: usize, order: &[u32], access: Access, n: u64) {
+fn touch_each(base: usize, order: &[u32], access: TouchPattern, n: u64) {
     for &page in order {
         let found = word(base, page);
-        let written = if matches!(access, Access::Write) { n - 1 } else { 0 };
+        let written = if matches!(access, TouchPattern::Write) { n - 1 } else { 0 };
         assert_eq!(found, value(page, written), "page {page} holds the wrong word");
-        if matches!(access, Access::Write) {
+        if matches!(access, TouchPattern::Write) {
             stamp(base, page, n);
         }
     }
@@ -140,7 +140,7 @@ fn stamp(base: usize, page: u32, n: u64) {
     unsafe { ((base + page as usize * PAGE) as *mut u64).write_volatile(value(page, n)) }
 }
 
-fn report(args: &TouchArgs, pages: usize, passes: &[Pass]) {
+fn report(args: &TouchOptions, pages: usize, passes: &[TouchPass]) {
     let per_page = sorted(passes.iter().map(|p| p.ns as f64 / pages as f64));
     let per_major = sorted(passes.iter().filter(|p| p.major > 0).map(|p| p.ns as f64 / p.major as f64));
     let middle = |list: &[f64]| list.get(list.len() / 2).copied();

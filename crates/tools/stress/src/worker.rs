@@ -1,9 +1,9 @@
 //! One thread of the stress test: its regions and heap blocks, and the loop that chooses its operations.
 
-use crate::heap::Heap;
+use crate::heap::StressHeap;
 use crate::model::Rng;
 use crate::region::Region;
-use crate::shared::Shared;
+use crate::shared::SharedPages;
 use crate::story;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -29,7 +29,7 @@ pub(crate) struct Op {
 
 /// Condition that ends a worker.
 #[derive(Clone, Copy)]
-pub(crate) enum End {
+pub(crate) enum StopCondition {
     /// After a number of operations.
     Ops(usize),
     /// At a point in time.
@@ -37,7 +37,7 @@ pub(crate) enum End {
 }
 
 /// Result of a worker. It depends only on the seed and on the number of operations, not on how the memory is provided.
-pub(crate) struct Outcome {
+pub(crate) struct WorkerOutcome {
     /// Number of performed operations, by name.
     pub done: BTreeMap<&'static str, usize>,
     pub digest: u64,
@@ -51,8 +51,8 @@ pub(crate) struct Worker {
     pub seed: u64,
     pub rng: Rng,
     pub regions: Vec<Region>,
-    pub heap: Heap,
-    pub shared: Arc<Shared>,
+    pub heap: StressHeap,
+    pub shared: Arc<SharedPages>,
     /// Sums that this thread has added to each shared counter.
     pub added: Vec<u64>,
     /// Number of forks between the first process and this one.
@@ -66,14 +66,14 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Makes a worker that keeps about `budget` pages mapped and `heap` bytes allocated.
-    pub(crate) fn new(id: usize, seed: u64, budget: usize, heap: usize, shared: Arc<Shared>) -> Worker {
+    pub(crate) fn new(id: usize, seed: u64, budget: usize, heap: usize, shared: Arc<SharedPages>) -> Worker {
         story::begin(seed, id);
         Worker {
             id,
             seed,
             rng: Rng::new(seed ^ mix_13(id as u64 + 1)),
             regions: Vec::new(),
-            heap: Heap::new(seed, id as u64, heap),
+            heap: StressHeap::new(seed, id as u64, heap),
             added: vec![0; shared.counter_count],
             shared,
             depth: 0,
@@ -85,12 +85,12 @@ impl Worker {
     }
 
     /// Performs random operations until the end condition holds.
-    pub(crate) fn run(mut self, ops: &[&'static Op], end: End) -> Outcome {
+    pub(crate) fn run(mut self, ops: &[&'static Op], end: StopCondition) -> WorkerOutcome {
         let total: usize = ops.iter().map(|op| op.weight).sum();
         for n in 1.. {
             match end {
-                End::Ops(count) if n > count => break,
-                End::At(deadline) if Instant::now() >= deadline => break,
+                StopCondition::Ops(count) if n > count => break,
+                StopCondition::At(deadline) if Instant::now() >= deadline => break,
                 _ => self.step(ops, total),
             }
             if n % FULL_CHECK_EVERY == 0 {
@@ -100,7 +100,7 @@ impl Worker {
         story::op("final check");
         self.verify_everything();
         let regions = self.regions.iter().fold(0, |d, region| mix_13(d ^ region.digest()));
-        Outcome { digest: regions ^ self.heap.digest(), done: self.done, added: self.added }
+        WorkerOutcome { digest: regions ^ self.heap.digest(), done: self.done, added: self.added }
     }
 
     /// Performs one random operation, chosen by weight.

@@ -1,27 +1,27 @@
 //! Expressions: comparisons joined by `and` and `or`. `and` binds tighter than `or`.
 
-use super::operand::{Operand, Path};
+use super::operand::{Operand, JsonPath};
 use serde_json::Value;
 
 /// A parsed expression.
 #[derive(Debug, Clone)]
 pub(super) enum Condition {
-    Comparison(Comparison),
+    Comparison(ComparisonOperator),
     All(Vec<Condition>),
     Any(Vec<Condition>),
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Comparison {
+pub(super) struct ComparisonOperator {
     left: Operand,
-    relation: Relation,
+    relation: RelationOperator,
     right: Operand,
     /// Factors that convert both sides to one unit.
     scales: [f64; 2],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Relation {
+enum RelationOperator {
     Less,
     LessOrEqual,
     Greater,
@@ -31,20 +31,20 @@ enum Relation {
 }
 
 /// Relations by their operators. Longer operators come first, because a shorter one may be their prefix.
-const RELATIONS: [(&str, Relation); 6] = [
-    ("<=", Relation::LessOrEqual),
-    (">=", Relation::GreaterOrEqual),
-    ("==", Relation::Equal),
-    ("!=", Relation::NotEqual),
-    ("<", Relation::Less),
-    (">", Relation::Greater),
+const RELATIONS: [(&str, RelationOperator); 6] = [
+    ("<=", RelationOperator::LessOrEqual),
+    (">=", RelationOperator::GreaterOrEqual),
+    ("==", RelationOperator::Equal),
+    ("!=", RelationOperator::NotEqual),
+    ("<", RelationOperator::Less),
+    (">", RelationOperator::Greater),
 ];
 
 impl Condition {
     /// Returns all paths in the expression.
-    pub(super) fn paths(&self) -> Vec<&Path> {
+    pub(super) fn paths(&self) -> Vec<&JsonPath> {
         match self {
-            Condition::Comparison(Comparison { left, right, .. }) => {
+            Condition::Comparison(ComparisonOperator { left, right, .. }) => {
                 [left, right].into_iter().filter_map(Operand::path).collect()
             }
             Condition::All(parts) | Condition::Any(parts) => {
@@ -66,10 +66,10 @@ impl Condition {
     }
 }
 
-impl Comparison {
-    fn new(left: Operand, relation: Relation, right: Operand) -> Result<Comparison, String> {
+impl ComparisonOperator {
+    fn new(left: Operand, relation: RelationOperator, right: Operand) -> Result<ComparisonOperator, String> {
         let scales = Operand::scales(&left, &right)?;
-        Ok(Comparison { left, relation, right, scales })
+        Ok(ComparisonOperator { left, relation, right, scales })
     }
 
     /// Returns the values of both sides if the comparison is true. A side without a value makes it true.
@@ -83,15 +83,15 @@ impl Comparison {
     }
 }
 
-impl Relation {
+impl RelationOperator {
     fn holds(self, left: f64, right: f64) -> bool {
         match self {
-            Relation::Less => left < right,
-            Relation::LessOrEqual => left <= right,
-            Relation::Greater => left > right,
-            Relation::GreaterOrEqual => left >= right,
-            Relation::Equal => left == right,
-            Relation::NotEqual => left != right,
+            RelationOperator::Less => left < right,
+            RelationOperator::LessOrEqual => left <= right,
+            RelationOperator::Greater => left > right,
+            RelationOperator::GreaterOrEqual => left >= right,
+            RelationOperator::Equal => left == right,
+            RelationOperator::NotEqual => left != right,
         }
     }
 }
@@ -115,7 +115,7 @@ pub(super) fn parse(text: &str) -> Result<Condition, String> {
 enum Token {
     Open,
     Close,
-    Relation(Relation),
+    Relation(RelationOperator),
     Word(String),
 }
 
@@ -223,7 +223,7 @@ impl Parser {
             return Err(format!("`{left}` is compared with nothing: write for example slowdown.p99>3"));
         };
         let right = operand(self.take())?;
-        Comparison::new(left, relation, right).map(Condition::Comparison)
+        ComparisonOperator::new(left, relation, right).map(Condition::Comparison)
     }
 }
 

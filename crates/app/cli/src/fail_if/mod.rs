@@ -12,11 +12,11 @@ mod expression;
 mod operand;
 mod shape;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use expression::Condition;
 use serde::Serialize;
 use serde_json::Value;
-pub(crate) use shape::Shape;
+pub(crate) use shape::ValueShape;
 
 /// Help text of the option.
 pub(crate) const HELP: &str = "\
@@ -39,30 +39,30 @@ impl std::str::FromStr for FailIf {
 
 impl FailIf {
     /// Returns an error if the expression has a path that does not exist in results of this shape.
-    pub(crate) fn check(&self, shape: &Shape) -> Result<(), Failure> {
-        let refused = |why: String| Failure::Usage(format!("--fail-if '{}': {why}", self.text));
+    pub(crate) fn check(&self, shape: &ValueShape) -> Result<(), CommandFailure> {
+        let refused = |why: String| CommandFailure::Usage(format!("--fail-if '{}': {why}", self.text));
         self.condition.paths().into_iter().try_for_each(|path| shape.check(path)).map_err(refused)
     }
 
     /// Returns an error if the expression is true for `result`. The error has the values that make it true.
-    pub(crate) fn judge(&self, result: &impl Serialize) -> Result<(), Failure> {
-        let result = serde_json::to_value(result).map_err(|why| Failure::Failed(why.to_string()))?;
+    pub(crate) fn judge(&self, result: &impl Serialize) -> Result<(), CommandFailure> {
+        let result = serde_json::to_value(result).map_err(|why| CommandFailure::Failed(why.to_string()))?;
         match self.holds(&result) {
-            Some(values) => Err(Failure::Failed(format!("--fail-if '{}' holds: {values}", self.text))),
+            Some(values) => Err(CommandFailure::Failed(format!("--fail-if '{}' holds: {values}", self.text))),
             None => Ok(()),
         }
     }
 
     /// Returns an error if the expression is true for any of these named results; see [`FailIf::judge`].
-    pub(crate) fn judge_all<T: Serialize>(&self, results: &[(String, T)]) -> Result<(), Failure> {
+    pub(crate) fn judge_all<T: Serialize>(&self, results: &[(String, T)]) -> Result<(), CommandFailure> {
         let mut held = Vec::new();
         for (name, result) in results {
-            let result = serde_json::to_value(result).map_err(|why| Failure::Failed(why.to_string()))?;
+            let result = serde_json::to_value(result).map_err(|why| CommandFailure::Failed(why.to_string()))?;
             held.extend(self.holds(&result).map(|values| (name, values)));
         }
         let (all, count) = (results.len(), held.len());
         match held.first() {
-            Some((name, values)) => Err(Failure::Failed(format!(
+            Some((name, values)) => Err(CommandFailure::Failed(format!(
                 "--fail-if '{}' holds at {count} of {all} points, first at {name}: {values}",
                 self.text
             ))),

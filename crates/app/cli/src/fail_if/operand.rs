@@ -8,22 +8,22 @@ use unrack_units::{Bytes, Rate, Time};
 /// One side of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Operand {
-    Path(Path),
+    Path(JsonPath),
     /// A quantity, with its text as given, for messages.
     Quantity {
         text: String,
         value: f64,
-        unit: Option<Unit>,
+        unit: Option<OperandUnit>,
     },
 }
 
 /// Keys into a JSON object, written with dots between them. Elements of a list are addressed by their name or number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Path(pub Vec<String>);
+pub(crate) struct JsonPath(pub Vec<String>);
 
 /// A unit: its dimension, and its size in the base unit of the dimension (picoseconds, bits per second, bytes).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Unit {
+pub(super) struct OperandUnit {
     dimension: Dimension,
     scale: f64,
 }
@@ -38,15 +38,15 @@ enum Dimension {
 const TIME: Dimension = Dimension::Time;
 
 /// Units, by the last word of the keys that use them.
-const UNITS: [(&str, Unit); 8] = [
-    ("ps", Unit { dimension: TIME, scale: 1.0 }),
-    ("ns", Unit { dimension: TIME, scale: 1e3 }),
-    ("us", Unit { dimension: TIME, scale: 1e6 }),
-    ("ms", Unit { dimension: TIME, scale: 1e9 }),
-    ("s", Unit { dimension: TIME, scale: 1e12 }),
-    ("bps", Unit { dimension: Dimension::Rate, scale: 1.0 }),
-    ("gbps", Unit { dimension: Dimension::Rate, scale: 1e9 }),
-    ("bytes", Unit { dimension: Dimension::Size, scale: 1.0 }),
+const UNITS: [(&str, OperandUnit); 8] = [
+    ("ps", OperandUnit { dimension: TIME, scale: 1.0 }),
+    ("ns", OperandUnit { dimension: TIME, scale: 1e3 }),
+    ("us", OperandUnit { dimension: TIME, scale: 1e6 }),
+    ("ms", OperandUnit { dimension: TIME, scale: 1e9 }),
+    ("s", OperandUnit { dimension: TIME, scale: 1e12 }),
+    ("bps", OperandUnit { dimension: Dimension::Rate, scale: 1.0 }),
+    ("gbps", OperandUnit { dimension: Dimension::Rate, scale: 1e9 }),
+    ("bytes", OperandUnit { dimension: Dimension::Size, scale: 1.0 }),
 ];
 
 impl FromStr for Operand {
@@ -54,7 +54,7 @@ impl FromStr for Operand {
     fn from_str(word: &str) -> Result<Operand, String> {
         let is_path = word.starts_with(|c: char| c.is_alphabetic() || c == '_');
         match is_path {
-            true => Ok(Operand::Path(Path(word.split('.').map(String::from).collect()))),
+            true => Ok(Operand::Path(JsonPath(word.split('.').map(String::from).collect()))),
             false => quantity(word),
         }
     }
@@ -62,7 +62,7 @@ impl FromStr for Operand {
 
 fn quantity(word: &str) -> Result<Operand, String> {
     let of = |value: f64, dimension: Option<Dimension>| {
-        let unit = dimension.map(|dimension| Unit { dimension, scale: 1.0 });
+        let unit = dimension.map(|dimension| OperandUnit { dimension, scale: 1.0 });
         Ok(Operand::Quantity { text: word.into(), value, unit })
     };
     if let Ok(number) = word.parse::<f64>() {
@@ -85,7 +85,7 @@ fn quantity(word: &str) -> Result<Operand, String> {
 
 impl Operand {
     /// Returns the path; `None` for a quantity.
-    pub(super) fn path(&self) -> Option<&Path> {
+    pub(super) fn path(&self) -> Option<&JsonPath> {
         match self {
             Operand::Path(path) => Some(path),
             Operand::Quantity { .. } => None,
@@ -129,7 +129,7 @@ impl Operand {
         }
     }
 
-    fn unit(&self) -> Option<Unit> {
+    fn unit(&self) -> Option<OperandUnit> {
         match self {
             Operand::Path(path) => path.unit(),
             Operand::Quantity { unit, .. } => *unit,
@@ -137,7 +137,7 @@ impl Operand {
     }
 }
 
-impl Path {
+impl JsonPath {
     /// Returns the value at this path.
     pub(crate) fn find<'a>(&self, result: &'a Value) -> Option<&'a Value> {
         self.0.iter().try_fold(result, |value, key| match value {
@@ -151,7 +151,7 @@ impl Path {
     }
 
     /// Returns the unit of a value from the last key that ends with a unit: for example, `completion_ns.p99` is in nanoseconds.
-    fn unit(&self) -> Option<Unit> {
+    fn unit(&self) -> Option<OperandUnit> {
         let of_key = |key: &String| {
             let mut words = key.rsplit('_');
             let last = words.next()?;
@@ -176,7 +176,7 @@ impl Dimension {
     }
 }
 
-impl fmt::Display for Path {
+impl fmt::Display for JsonPath {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(&self.0.join("."))
     }

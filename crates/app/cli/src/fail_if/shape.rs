@@ -2,7 +2,7 @@
 //!
 //! A type names its fields when it is deserialized. Here it is deserialized without input, and the requested fields are recorded.
 
-use super::operand::Path;
+use super::operand::JsonPath;
 use serde::de::value::{Error, StrDeserializer};
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor,
@@ -12,39 +12,39 @@ use unrack_units::nearest::hint;
 
 /// Kind of value at a path.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Shape {
+pub(crate) enum ValueShape {
     Number,
     /// A text or a boolean.
     NoNumber,
-    Fields(BTreeMap<String, Shape>),
+    Fields(BTreeMap<String, ValueShape>),
     /// A list or map whose elements all have the same shape. If names are given, only these elements exist.
-    Each(Box<Shape>, Option<Vec<String>>),
+    Each(Box<ValueShape>, Option<Vec<String>>),
     /// Unknown: any value is possible.
     Open,
 }
 
-impl Shape {
+impl ValueShape {
     /// Returns the shape of a type; [`Shape::Open`] for a type that cannot be deserialized without input.
-    pub(crate) fn from_type<T: DeserializeOwned>() -> Shape {
-        let mut shape = Shape::Open;
+    pub(crate) fn from_type<T: DeserializeOwned>() -> ValueShape {
+        let mut shape = ValueShape::Open;
         match T::deserialize(Nothing(&mut shape)) {
             Ok(_) => shape,
-            Err(_) => Shape::Open,
+            Err(_) => ValueShape::Open,
         }
     }
 
     /// Adds a field.
-    pub(crate) fn with(mut self, name: &str, field: Shape) -> Shape {
-        if let Shape::Fields(fields) = &mut self {
+    pub(crate) fn with(mut self, name: &str, field: ValueShape) -> ValueShape {
+        if let ValueShape::Fields(fields) = &mut self {
             fields.insert(name.into(), field);
         }
         self
     }
 
     /// Sets the names of the elements of the list `field`.
-    pub(crate) fn with_elements(mut self, field: &str, names: Vec<String>) -> Shape {
-        if let Shape::Fields(fields) = &mut self
-            && let Some(Shape::Each(_, known)) = fields.get_mut(field)
+    pub(crate) fn with_elements(mut self, field: &str, names: Vec<String>) -> ValueShape {
+        if let ValueShape::Fields(fields) = &mut self
+            && let Some(ValueShape::Each(_, known)) = fields.get_mut(field)
         {
             *known = Some(names);
         }
@@ -52,40 +52,40 @@ impl Shape {
     }
 
     /// Returns an error if results have no number at this path.
-    pub(crate) fn check(&self, path: &Path) -> Result<(), String> {
+    pub(crate) fn check(&self, path: &JsonPath) -> Result<(), String> {
         let mut at = self;
         for (n, key) in path.0.iter().enumerate() {
             let place = if n == 0 { "the summary".into() } else { format!("`{}`", path.0[..n].join(".")) };
             at = at.below(key).map_err(|hint| format!("{place} has no `{key}`{hint}"))?;
         }
         match at {
-            Shape::Number | Shape::Open => Ok(()),
-            Shape::NoNumber => Err(format!("`{path}` is no number")),
-            Shape::Fields(fields) => {
+            ValueShape::Number | ValueShape::Open => Ok(()),
+            ValueShape::NoNumber => Err(format!("`{path}` is no number")),
+            ValueShape::Fields(fields) => {
                 let keys: Vec<&str> = fields.keys().map(String::as_str).collect();
                 Err(format!("`{path}` is no number, but has {}", keys.join(", ")))
             }
-            Shape::Each(_, Some(names)) => {
+            ValueShape::Each(_, Some(names)) => {
                 Err(format!("`{path}` is no number, but has {}", names.join(", ")))
             }
-            Shape::Each(_, None) => Err(format!("`{path}` is no number, but has several: name one of them")),
+            ValueShape::Each(_, None) => Err(format!("`{path}` is no number, but has several: name one of them")),
         }
     }
 
     /// Returns the shape of the value at `key`. If there is no such key, the error is a hint at a similar key.
-    fn below(&self, key: &str) -> Result<&Shape, String> {
+    fn below(&self, key: &str) -> Result<&ValueShape, String> {
         match self {
-            Shape::Open => Ok(self),
-            Shape::Number | Shape::NoNumber => Err(": it is a single value".into()),
-            Shape::Fields(fields) => {
+            ValueShape::Open => Ok(self),
+            ValueShape::Number | ValueShape::NoNumber => Err(": it is a single value".into()),
+            ValueShape::Fields(fields) => {
                 let known: Vec<&str> = fields.keys().map(String::as_str).collect();
                 fields.get(key).ok_or_else(|| hint(key, &known))
             }
-            Shape::Each(_, Some(names)) if !names.iter().any(|name| name == key) && !is_number(key) => {
+            ValueShape::Each(_, Some(names)) if !names.iter().any(|name| name == key) && !is_number(key) => {
                 let known: Vec<&str> = names.iter().map(String::as_str).collect();
                 Err(hint(key, &known))
             }
-            Shape::Each(one, _) => Ok(one),
+            ValueShape::Each(one, _) => Ok(one),
         }
     }
 }
@@ -95,7 +95,7 @@ fn is_number(key: &str) -> bool {
 }
 
 /// A deserializer without input. It gives each type the values that the type requests, and records the requests as a shape.
-struct Nothing<'a>(&'a mut Shape);
+struct Nothing<'a>(&'a mut ValueShape);
 
 macro_rules! numbers {
     ($($method:ident)*) => {
@@ -126,12 +126,12 @@ impl<'de> Deserializer<'de> for Nothing<'_> {
     texts! { deserialize_str deserialize_string deserialize_char }
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        *self.0 = Shape::Open;
+        *self.0 = ValueShape::Open;
         visitor.visit_unit()
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        *self.0 = Shape::NoNumber;
+        *self.0 = ValueShape::NoNumber;
         visitor.visit_bool(false)
     }
 
@@ -152,17 +152,17 @@ impl<'de> Deserializer<'de> for Nothing<'_> {
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, Error> {
-        let mut one = Shape::Open;
+        let mut one = ValueShape::Open;
         let value = visitor.visit_seq(Elements { one: &mut one, left: length })?;
-        *self.0 = Shape::Each(Box::new(one), None);
+        *self.0 = ValueShape::Each(Box::new(one), None);
         Ok(value)
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        let mut entry = Entries { names: &["any"], fields: BTreeMap::new() };
+        let mut entry = ShapeFields { names: &["any"], fields: BTreeMap::new() };
         let value = visitor.visit_map(&mut entry)?;
-        let one = entry.fields.into_values().next().unwrap_or(Shape::Open);
-        *self.0 = Shape::Each(Box::new(one), None);
+        let one = entry.fields.into_values().next().unwrap_or(ValueShape::Open);
+        *self.0 = ValueShape::Each(Box::new(one), None);
         Ok(value)
     }
 
@@ -172,9 +172,9 @@ impl<'de> Deserializer<'de> for Nothing<'_> {
         names: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        let mut entries = Entries { names, fields: BTreeMap::new() };
+        let mut entries = ShapeFields { names, fields: BTreeMap::new() };
         let value = visitor.visit_map(&mut entries)?;
-        *self.0 = Shape::Fields(entries.fields);
+        *self.0 = ValueShape::Fields(entries.fields);
         Ok(value)
     }
 
@@ -184,7 +184,7 @@ impl<'de> Deserializer<'de> for Nothing<'_> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        *self.0 = Shape::NoNumber;
+        *self.0 = ValueShape::NoNumber;
         let first: StrDeserializer<Error> = variants.first().copied().unwrap_or_default().into_deserializer();
         visitor.visit_enum(first)
     }
@@ -196,7 +196,7 @@ impl<'de> Deserializer<'de> for Nothing<'_> {
 
 /// Elements of a list, all of the shape `one`.
 struct Elements<'a> {
-    one: &'a mut Shape,
+    one: &'a mut ValueShape,
     left: usize,
 }
 
@@ -212,12 +212,12 @@ impl<'de> SeqAccess<'de> for Elements<'_> {
 }
 
 /// Names of the fields that have not been deserialized yet, and the shapes of those that have.
-struct Entries {
+struct ShapeFields {
     names: &'static [&'static str],
-    fields: BTreeMap<String, Shape>,
+    fields: BTreeMap<String, ValueShape>,
 }
 
-impl<'de> MapAccess<'de> for &mut Entries {
+impl<'de> MapAccess<'de> for &mut ShapeFields {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
@@ -229,7 +229,7 @@ impl<'de> MapAccess<'de> for &mut Entries {
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let (name, rest) = self.names.split_first().expect("a key comes before its value");
         self.names = rest;
-        let mut shape = Shape::Open;
+        let mut shape = ValueShape::Open;
         let value = seed.deserialize(Nothing(&mut shape))?;
         self.fields.insert(name.to_string(), shape);
         Ok(value)

@@ -112,17 +112,17 @@ fn what_is_no_expression_is_refused_with_what_to_write() {
     }
 }
 
-fn refused(shape: &Shape, text: &str) -> Option<String> {
+fn refused(shape: &ValueShape, text: &str) -> Option<String> {
     match text.parse::<FailIf>().unwrap().check(shape) {
         Ok(()) => None,
-        Err(Failure::Usage(why)) => Some(why),
+        Err(CommandFailure::Usage(why)) => Some(why),
         Err(other) => panic!("{other:?}"),
     }
 }
 
 #[test]
 fn paths_of_a_simulation_are_known_before_it() {
-    let shape = Shape::from_type::<Summary>().with("machine", Shape::from_type::<Machine>());
+    let shape = ValueShape::from_type::<Summary>().with("machine", ValueShape::from_type::<Machine>());
     for text in [
         "slowdown.p99>3",
         "by_kind.read.completion_ns.p999>1us",
@@ -149,7 +149,7 @@ fn paths_of_a_simulation_are_known_before_it() {
 
 #[test]
 fn paths_of_a_comparison_are_known_before_it() {
-    let shape = Shape::from_type::<Comparison>().with_elements("fabrics", vec!["edm".into(), "cxl".into()]);
+    let shape = ValueShape::from_type::<Comparison>().with_elements("fabrics", vec!["edm".into(), "cxl".into()]);
     for text in ["fabrics.edm.slowdown>1.05", "native.median_s>2s", "fabrics.0.fetch_us.p99>5us"] {
         assert_eq!(refused(&shape, text), None, "{text}");
     }
@@ -166,7 +166,7 @@ proptest! {
     fn no_text_makes_it_panic(text in "[a-z0-9._%<>=!() +-]{0,40}") {
         if let Ok(parsed) = text.parse::<FailIf>() {
             parsed.holds(&result());
-            parsed.check(&Shape::from_type::<Summary>()).ok();
+            parsed.check(&ValueShape::from_type::<Summary>()).ok();
         }
     }
 

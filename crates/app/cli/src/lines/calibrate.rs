@@ -1,6 +1,6 @@
 //! `unrack lines calibrate`: caches, latencies and bandwidths of this machine.
 
-use crate::failure::{Failure, say};
+use crate::failure::{CommandFailure, say};
 use crate::stdout::{print, print_json};
 use std::process::ExitCode;
 use unrack_lines_run::calibrate::MachineCalibration;
@@ -16,7 +16,7 @@ pub(crate) struct Args {
 }
 
 /// Runs `unrack lines calibrate`.
-pub(crate) fn main(args: &Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: &Args) -> Result<ExitCode, CommandFailure> {
     let kept = if args.kept { MachineCalibration::kept() } else { None };
     let calibration = match kept {
         Some(kept) => kept,

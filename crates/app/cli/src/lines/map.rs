@@ -1,7 +1,7 @@
 //! `unrack lines map`: slowdown over latency, share of near memory and placement, from one instrumented run.
 
 use super::written::write;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::steps::{SaidSteps, asking};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub(crate) struct Args {
 }
 
 /// Runs `unrack lines map`. The program runs several times, each time with the same input.
-pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     let question = LinesQuestion {
         command: args.command,
         placements: AskedPlacements::All,

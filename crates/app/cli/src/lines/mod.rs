@@ -5,7 +5,7 @@ mod map;
 mod run;
 mod written;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use std::process::ExitCode;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -33,7 +33,7 @@ enum Verb {
 }
 
 /// Runs `unrack lines`.
-pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     match args.verb {
         Verb::Calibrate(args) => calibrate::main(&args),
         Verb::Run(args) => run::main(args),

@@ -2,7 +2,7 @@
 
 use super::PLACEMENT_HELP;
 use super::written::write;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::steps::{SaidSteps, asking};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ pub(crate) struct Args {
 }
 
 /// Runs `unrack lines run`. The recorded program has this process's input and output; the results follow its output on standard output.
-pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     let question = LinesQuestion {
         command: args.command,
         placements: AskedPlacements::One { rule: args.placement, local: args.local },

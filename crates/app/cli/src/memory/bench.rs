@@ -1,7 +1,7 @@
 //! `unrack memory bench`: latency and rate of a memory node, by the way in which a client requests pages. DDC (section 5.1) states the gain
 //! of each way for its RDMA block device; here each way is measured by itself.
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::stdout::print;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -35,7 +35,7 @@ pub(super) struct Bench {
 
 /// Way in which the client requests pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum RequestMode {
     /// One page at a time; the client waits for it.
     Single,
     /// Several requests of one page each; the client waits for all of them.
@@ -48,16 +48,16 @@ enum Way {
     All,
 }
 
-impl Way {
-    const ALL: [Way; 5] = [Way::Single, Way::Batched, Way::Merged, Way::Asynchronous, Way::All];
+impl RequestMode {
+    const ALL: [RequestMode; 5] = [RequestMode::Single, RequestMode::Batched, RequestMode::Merged, RequestMode::Asynchronous, RequestMode::All];
 
     fn name(self) -> &'static str {
         match self {
-            Way::Single => "single",
-            Way::Batched => "batched",
-            Way::Merged => "merged",
-            Way::Asynchronous => "asynchronous",
-            Way::All => "merged-asynchronous",
+            RequestMode::Single => "single",
+            RequestMode::Batched => "batched",
+            RequestMode::Merged => "merged",
+            RequestMode::Asynchronous => "asynchronous",
+            RequestMode::All => "merged-asynchronous",
         }
     }
 
@@ -65,11 +65,11 @@ impl Way {
     /// the client sends new ones.
     fn shape(self, together: u16) -> (u16, usize, usize) {
         match self {
-            Way::Single => (1, 1, 0),
-            Way::Batched => (1, usize::from(together), 0),
-            Way::Merged => (together, 1, 0),
-            Way::Asynchronous => (1, usize::from(together), usize::from(together) - 1),
-            Way::All => (together, 2, 1),
+            RequestMode::Single => (1, 1, 0),
+            RequestMode::Batched => (1, usize::from(together), 0),
+            RequestMode::Merged => (together, 1, 0),
+            RequestMode::Asynchronous => (1, usize::from(together), usize::from(together) - 1),
+            RequestMode::All => (together, 2, 1),
         }
     }
 }
@@ -92,11 +92,11 @@ struct WayResult {
     /// Bytes of pages received per second.
     bytes_per_s: f64,
     /// Time from a request to its last page, in nanoseconds.
-    latency_ns: Latency,
+    latency_ns: FetchLatency,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-struct Latency {
+struct FetchLatency {
     min: u64,
     mean: f64,
     median: u64,
@@ -105,11 +105,11 @@ struct Latency {
 }
 
 /// Runs `unrack memory bench`.
-pub(super) fn main(bench: &Bench) -> Result<(), Failure> {
+pub(super) fn main(bench: &Bench) -> Result<(), CommandFailure> {
     let own = bench.node.is_none().then(own_node).transpose()?;
     let address = match (&own, bench.node) {
         (_, Some(address)) if !address.ip().is_loopback() => {
-            return Err(Failure::Usage(format!(
+            return Err(CommandFailure::Usage(format!(
                 "{address} is not a loopback address: this client does not encrypt"
             )));
         }
@@ -117,11 +117,11 @@ pub(super) fn main(bench: &Bench) -> Result<(), Failure> {
         (Some(node), None) => node.address().to_string(),
         (None, None) => unreachable!("a node of its own was started"),
     };
-    let mut client = Client::connect(&address).map_err(|why| Failure::Failed(format!("{address}: {why}")))?;
+    let mut client = Client::connect(&address).map_err(|why| CommandFailure::Failed(format!("{address}: {why}")))?;
     let together = bench.together.min(client.most_pages);
-    let measure = |way: Way| client.measure(way, together, bench.pages);
-    let ways = Way::ALL.into_iter().map(measure).collect::<Result<Vec<_>, _>>();
-    let ways = ways.map_err(|why| Failure::Failed(format!("{address}: {why}")))?;
+    let measure = |way: RequestMode| client.measure(way, together, bench.pages);
+    let ways = RequestMode::ALL.into_iter().map(measure).collect::<Result<Vec<_>, _>>();
+    let ways = ways.map_err(|why| CommandFailure::Failed(format!("{address}: {why}")))?;
     let result = BenchResult { version: env!("CARGO_PKG_VERSION"), together, ways };
     match bench.json {
         true => print(&(text_of(&result)? + "\n")),
@@ -129,12 +129,12 @@ pub(super) fn main(bench: &Bench) -> Result<(), Failure> {
     }
 }
 
-fn text_of(result: &BenchResult) -> Result<String, Failure> {
-    serde_json::to_string_pretty(result).map_err(|why| Failure::Failed(why.to_string()))
+fn text_of(result: &BenchResult) -> Result<String, CommandFailure> {
+    serde_json::to_string_pretty(result).map_err(|why| CommandFailure::Failed(why.to_string()))
 }
 
 /// Starts a memory node with room for the pages.
-fn own_node() -> Result<RunningNode, Failure> {
+fn own_node() -> Result<RunningNode, CommandFailure> {
     let any: SocketAddrV4 = "127.0.0.1:0".parse().expect("an address");
     let room = Bytes::new(4 * u64::from(HELD) * PAGE as u64);
     Ok(RunningNode::start(&Options::new(Listen::Tcp(any.into()), room))?)
@@ -145,7 +145,7 @@ impl BenchResult {
         let mut text = format!("pages of {PAGE} B, {} together\n", self.together);
         text.push_str("way                     GB/s  min us    mean  median  99.5 %     max\n");
         for way in &self.ways {
-            let Latency { min, mean, median, p99_5, max } = way.latency_ns;
+            let FetchLatency { min, mean, median, p99_5, max } = way.latency_ns;
             let us = |ns: u64| ns as f64 / 1e3;
             text.push_str(&format!(
                 "{:<20}{:>8.2}{:>8.1}{:>8.1}{:>8.1}{:>8.1}{:>8.0}\n",
@@ -220,7 +220,7 @@ impl Client {
     }
 
     /// Reads at least `pages` pages in one way, rounded up to whole requests, and returns the latency and the rate.
-    fn measure(&mut self, way: Way, together: u16, pages: u64) -> Result<WayResult, String> {
+    fn measure(&mut self, way: RequestMode, together: u16, pages: u64) -> Result<WayResult, String> {
         let (count, most, least) = way.shape(together);
         let requests = pages.div_ceil(u64::from(count));
         let mut under_way: VecDeque<(u32, Instant)> = VecDeque::new();
@@ -244,7 +244,7 @@ impl Client {
         let seconds = begin.elapsed().as_secs_f64();
         let pages = requests * u64::from(count);
         let bytes_per_s = (pages * PAGE as u64) as f64 / seconds;
-        Ok(WayResult { name: way.name(), pages, seconds, bytes_per_s, latency_ns: Latency::new(latencies) })
+        Ok(WayResult { name: way.name(), pages, seconds, bytes_per_s, latency_ns: FetchLatency::new(latencies) })
     }
 
     /// Reads the reply to a request. Fails if it does not have the requested pages.
@@ -281,13 +281,13 @@ fn place(request: u64, count: u16) -> u32 {
     place as u32 * u32::from(count)
 }
 
-impl Latency {
+impl FetchLatency {
     /// Returns the summary of at least one latency.
-    fn new(mut ns: Vec<u64>) -> Latency {
+    fn new(mut ns: Vec<u64>) -> FetchLatency {
         ns.sort_unstable();
         let at = |quantile: f64| ns[((ns.len() - 1) as f64 * quantile) as usize];
         let mean = ns.iter().sum::<u64>() as f64 / ns.len() as f64;
-        Latency { min: ns[0], mean, median: at(0.5), p99_5: at(0.995), max: at(1.0) }
+        FetchLatency { min: ns[0], mean, median: at(0.5), p99_5: at(0.995), max: at(1.0) }
     }
 }
 
@@ -300,13 +300,13 @@ mod tests {
         let node = own_node().unwrap();
         let mut client = Client::connect(&node.address().to_string()).unwrap();
         for together in [1, 5, client.most_pages] {
-            for way in Way::ALL {
+            for way in RequestMode::ALL {
                 let found = client.measure(way, together, 1003).unwrap();
                 assert!(
                     found.pages >= 1003 && found.pages < 1003 + u64::from(together),
                     "{way:?}: {found:?}"
                 );
-                let Latency { min, mean, median, p99_5, max } = found.latency_ns;
+                let FetchLatency { min, mean, median, p99_5, max } = found.latency_ns;
                 assert!(min <= median && median <= p99_5 && p99_5 <= max && mean >= min as f64);
             }
         }

@@ -2,7 +2,7 @@
 
 mod bench;
 
-use crate::failure::{Failure, say};
+use crate::failure::{CommandFailure, say};
 use crate::keys::Protection;
 use serde::Serialize;
 use std::net::SocketAddrV4;
@@ -36,14 +36,14 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand)]
 enum Verb {
     /// Holds pages for the programs that connect
-    Serve(Serve),
+    Serve(MemoryServeArgs),
     /// Measures latency and rate of a memory node for single, concurrent and batched requests
     Bench(bench::Bench),
 }
 
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("where").required(true).args(["listen", "shm"])))]
-struct Serve {
+struct MemoryServeArgs {
     /// Serve over TCP at this IPv4 address; port 0 takes one that is free
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddrV4>,
@@ -69,7 +69,7 @@ struct Serve {
 
 /// Status line of `--json`.
 #[derive(Serialize)]
-struct Status<'a> {
+struct NodeStatusLine<'a> {
     transport: &'a str,
     listen: String,
     capacity_bytes: u64,
@@ -81,7 +81,7 @@ struct Status<'a> {
 }
 
 /// Runs `unrack memory`.
-pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     let serve = match args.verb {
         Verb::Serve(serve) => serve,
         Verb::Bench(bench) => return bench::main(&bench).map(|()| ExitCode::SUCCESS),
@@ -89,7 +89,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     let listen = match (serve.listen, serve.shm) {
         (Some(address), None) => Listen::Tcp(address.into()),
         (None, Some(path)) => Listen::Shared(path),
-        _ => return Err(Failure::Usage("give either --listen or --shm".into())),
+        _ => return Err(CommandFailure::Usage("give either --listen or --shm".into())),
     };
     let silence = Duration::from_nanos(serve.silence.as_ns());
     let options = Options {
@@ -122,20 +122,20 @@ fn tell_start(node: &RunningNode, options: &Options, json: bool) {
     let (capacity_bytes, per_client_bytes) = (capacity.get(), per_client.get());
     let version = env!("CARGO_PKG_VERSION");
     let pid = std::process::id();
-    let status = Status { transport, listen, capacity_bytes, per_client_bytes, key, pid, version };
+    let status = NodeStatusLine { transport, listen, capacity_bytes, per_client_bytes, key, pid, version };
     // Serializing plain numbers and text cannot fail. If stdout is closed, the line is lost.
     let line = serde_json::to_string(&status).unwrap_or_default();
     let _ = std::io::Write::write_all(&mut std::io::stdout(), format!("{line}\n").as_bytes());
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
+impl From<Error> for CommandFailure {
+    fn from(error: Error) -> CommandFailure {
         match error {
             Error::Capacity { .. } | Error::Share { .. } | Error::LargeShare { .. } => {
-                Failure::Usage(error.to_string())
+                CommandFailure::Usage(error.to_string())
             }
             Error::Keys(why) => why.into(),
-            Error::Listen { .. } | Error::Signals(_) => Failure::Failed(error.to_string()),
+            Error::Listen { .. } | Error::Signals(_) => CommandFailure::Failed(error.to_string()),
         }
     }
 }

@@ -1,22 +1,22 @@
 //! `unrack phy decode`: prints the frames and messages in a list of blocks.
 
-use super::input::Input;
-use crate::failure::Failure;
+use super::input::BlockInput;
+use crate::failure::CommandFailure;
 use crate::stdout::print;
 use std::process::ExitCode;
 use unrack_phy::Block;
-use unrack_phy::edm::demux::{MemoryBlock, Wrong};
+use unrack_phy::edm::demux::{MemoryBlock, WrongBlocks};
 use unrack_phy::edm::{
     Assembler, Body, ControlFields, Demux, Event, Malformed, MemoryMessage, MuxPolicy, RmwOperation,
 };
 use unrack_phy::mac::{Deframer, FrameError};
-use unrack_phy::pcs::{Decoder, Descrambler};
+use unrack_phy::pcs::{BlockDecoder, Descrambler};
 use unrack_phy::text::{hex, listing};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    input: Input,
+    input: BlockInput,
     /// The payloads are scrambled, as they are on the line
     #[arg(long)]
     scrambled: bool,
@@ -26,11 +26,11 @@ pub(super) struct Args {
 }
 
 /// Runs `unrack phy decode`.
-pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(super) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     let policy = if args.strict { MuxPolicy::Strict } else { MuxPolicy::Fair };
     let (mut demux, mut assembler) = (Demux::new(policy), Assembler::default());
     let (mut decoder, mut deframer, mut descrambler) =
-        (Decoder::default(), Deframer::default(), Descrambler::default());
+        (BlockDecoder::default(), Deframer::default(), Descrambler::default());
     let mut text = String::new();
     let mut say = |cycle: u64, what: String| text.push_str(&format!("{cycle:>8}  {what}\n"));
     let mut damaged = false;
@@ -136,7 +136,7 @@ fn malformed_text(why: Malformed) -> &'static str {
     }
 }
 
-fn wrong_text(before: Wrong, after: Wrong) -> &'static str {
+fn wrong_text(before: WrongBlocks, after: WrongBlocks) -> &'static str {
     if after.headers > before.headers {
         "a sync header of 00 or 11"
     } else if after.types > before.types {

@@ -1,7 +1,7 @@
 //! `unrack phy encode`: prints the blocks of frames and messages.
 
-use super::input::Input;
-use crate::failure::Failure;
+use super::input::BlockInput;
+use crate::failure::CommandFailure;
 use crate::stdout::print;
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -15,14 +15,14 @@ use unrack_phy::text::script::{self, Item};
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    input: Input,
+    input: BlockInput,
     /// Scramble the payloads, as they are on the line
     #[arg(long)]
     scrambled: bool,
 }
 
 /// Runs `unrack phy encode`.
-pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(super) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     let (mut framer, mut encoder) = (Framer::default(), Encoder::default());
     let mut scrambler = Scrambler::default();
     let mut blocks = Vec::new();

@@ -5,7 +5,7 @@ mod encode;
 mod input;
 mod trace;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use std::process::ExitCode;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -34,7 +34,7 @@ enum Verb {
 }
 
 /// Runs `unrack phy`.
-pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     match args.verb {
         Verb::Encode(args) => encode::main(args),
         Verb::Decode(args) => decode::main(args),

@@ -1,6 +1,6 @@
 //! `unrack pool fence`: declares that a host has ended.
 
-use crate::failure::{Failure, say};
+use crate::failure::{CommandFailure, say};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ pub(super) struct Args {
 }
 
 /// Runs `unrack pool fence`.
-pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(super) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     let socket = args.socket.unwrap_or_else(socket::default_socket);
     let pool = Client::connect_as(socket, "unrack pool fence")?;
     let start = Instant::now();

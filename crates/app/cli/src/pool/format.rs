@@ -1,7 +1,7 @@
 //! `unrack pool format`: prepares devices for hosts that share them.
 
 use super::serve::{mode, paths};
-use crate::failure::{Failure, say};
+use crate::failure::{CommandFailure, say};
 use crate::stdout::print;
 use serde::Serialize;
 use std::process::ExitCode;
@@ -49,7 +49,7 @@ struct Formatted {
 }
 
 /// Runs `unrack pool format`.
-pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(super) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     let asked = Format {
         paths: paths(&args.devices),
         granularity: args.interleave.get(),
@@ -71,7 +71,7 @@ pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
     match args.json {
         true => {
             let text =
-                serde_json::to_string(&formatted).map_err(|error| Failure::Failed(error.to_string()))?;
+                serde_json::to_string(&formatted).map_err(|error| CommandFailure::Failed(error.to_string()))?;
             print(&format!("{text}\n"))?;
         }
         false => {

@@ -1,6 +1,6 @@
 //! `unrack pool ls`: lists the contents of a pool.
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::stdout::print;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,13 +23,13 @@ pub(super) struct Args {
 }
 
 /// Runs `unrack pool ls`.
-pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(super) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     let client = Client::connect_as(args.socket.unwrap_or_else(socket::default_socket), "unrack pool ls")?;
     client.count()?;
     std::thread::sleep(COUNT);
     let listing = Listing::read(&client)?;
     if args.json {
-        let text = serde_json::to_string(&listing).map_err(|error| Failure::Failed(error.to_string()))?;
+        let text = serde_json::to_string(&listing).map_err(|error| CommandFailure::Failed(error.to_string()))?;
         print(&format!("{text}\n"))?;
     } else {
         print(&listing.to_string())?;

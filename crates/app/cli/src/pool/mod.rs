@@ -5,7 +5,7 @@ mod format;
 mod ls;
 mod serve;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 use unrack_pool::hosts::CannotJoin;
@@ -52,7 +52,7 @@ enum Verb {
 }
 
 /// Runs `unrack pool`.
-pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     match args.verb {
         Verb::Serve(args) => serve::main(args),
         Verb::Format(args) => format::main(args),
@@ -61,8 +61,8 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     }
 }
 
-impl From<ManagerError> for Failure {
-    fn from(error: ManagerError) -> Failure {
+impl From<ManagerError> for CommandFailure {
+    fn from(error: ManagerError) -> CommandFailure {
         let text = error.to_string();
         match error {
             ManagerError::Capacity(_)
@@ -72,22 +72,22 @@ impl From<ManagerError> for Failure {
             | ManagerError::OneUser { .. }
             | ManagerError::Folder { .. }
             | ManagerError::Devices(_)
-            | ManagerError::Host(CannotJoin::NoSuchHost(_)) => Failure::Usage(text),
-            ManagerError::Lacking(_) | ManagerError::NoRoom { .. } => Failure::Lacking(text),
+            | ManagerError::Host(CannotJoin::NoSuchHost(_)) => CommandFailure::Usage(text),
+            ManagerError::Lacking(_) | ManagerError::NoRoom { .. } => CommandFailure::Lacking(text),
             ManagerError::Listen { error, .. } | ManagerError::Ledger { error, .. } => match error.kind() {
-                ErrorKind::InvalidFilename | ErrorKind::InvalidInput => Failure::Usage(text),
-                _ => Failure::Lacking(format!("{text}: give --socket in a folder that you may write to")),
+                ErrorKind::InvalidFilename | ErrorKind::InvalidInput => CommandFailure::Usage(text),
+                _ => CommandFailure::Lacking(format!("{text}: give --socket in a folder that you may write to")),
             },
-            _ => Failure::Failed(text),
+            _ => CommandFailure::Failed(text),
         }
     }
 }
 
-impl From<unrack_pool::Error> for Failure {
-    fn from(error: unrack_pool::Error) -> Failure {
+impl From<unrack_pool::Error> for CommandFailure {
+    fn from(error: unrack_pool::Error) -> CommandFailure {
         match error {
-            unrack_pool::Error::Denied(Denied::Version { .. }) => Failure::Lacking(error.to_string()),
-            error => Failure::Failed(error.to_string()),
+            unrack_pool::Error::Denied(Denied::Version { .. }) => CommandFailure::Lacking(error.to_string()),
+            error => CommandFailure::Failed(error.to_string()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `unrack pool serve`: the manager process, which owns a pool's memory.
 
-use crate::failure::{Failure, say};
+use crate::failure::{CommandFailure, say};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -76,7 +76,7 @@ pub(super) struct Args {
 
 /// Status line of `--json`.
 #[derive(Serialize)]
-struct Status<'a> {
+struct PoolStatusLine<'a> {
     socket: String,
     capacity_bytes: u64,
     per_client_bytes: u64,
@@ -87,29 +87,29 @@ struct Status<'a> {
 }
 
 /// Runs `unrack pool serve`.
-pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
-    let place = Place::new(args.socket.clone())?;
+pub(super) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
+    let place = SocketFolder::new(args.socket.clone())?;
     serve(args, &place.socket).inspect_err(|_| place.clear())
 }
 
 /// Socket of a pool, and whether the folder of the socket was created for it.
-struct Place {
+struct SocketFolder {
     socket: PathBuf,
     /// True if the folder was created for the socket.
     made: bool,
 }
 
-impl Place {
-    fn new(socket: Option<PathBuf>) -> Result<Place, Failure> {
+impl SocketFolder {
+    fn new(socket: Option<PathBuf>) -> Result<SocketFolder, CommandFailure> {
         if let Some(socket) = socket {
-            return Ok(Place { socket, made: false });
+            return Ok(SocketFolder { socket, made: false });
         }
         let socket = socket::default_socket();
         let cannot = |error| {
-            Failure::Lacking(format!("cannot listen at {}: {error}; give --socket", socket.display()))
+            CommandFailure::Lacking(format!("cannot listen at {}: {error}; give --socket", socket.display()))
         };
         let made = socket::make_folder(&socket).map_err(cannot)?;
-        Ok(Place { socket, made })
+        Ok(SocketFolder { socket, made })
     }
 
     /// Removes the folder, if it was created for the socket.
@@ -121,7 +121,7 @@ impl Place {
     }
 }
 
-fn serve(args: Args, socket: &Path) -> Result<ExitCode, Failure> {
+fn serve(args: Args, socket: &Path) -> Result<ExitCode, CommandFailure> {
     let mut options = match (&args.device, args.host) {
         (Some(devices), Some(host)) => of_host(&args, socket, devices, host)?,
         _ => of_machine(&args, socket)?,
@@ -135,7 +135,7 @@ fn serve(args: Args, socket: &Path) -> Result<ExitCode, Failure> {
 }
 
 /// Returns the options of a pool that only this machine uses.
-fn of_machine(args: &Args, socket: &Path) -> Result<Options, Failure> {
+fn of_machine(args: &Args, socket: &Path) -> Result<Options, CommandFailure> {
     let before = || manager::capacity_before(socket).map(Bytes::new);
     let capacity = args.capacity.or_else(before).unwrap_or_else(manager::default_capacity);
     let mut options = Options::new(socket, capacity);
@@ -146,7 +146,7 @@ fn of_machine(args: &Args, socket: &Path) -> Result<Options, Failure> {
 }
 
 /// Returns the options of one host of a pool that several hosts share.
-fn of_host(args: &Args, socket: &Path, devices: &str, host: u32) -> Result<Options, Failure> {
+fn of_host(args: &Args, socket: &Path, devices: &str, host: u32) -> Result<Options, CommandFailure> {
     let mut place = HostOptions::new(host);
     if let Some(name) = &args.host_name {
         place.name.clone_from(name);
@@ -159,8 +159,8 @@ fn of_host(args: &Args, socket: &Path, devices: &str, host: u32) -> Result<Optio
         let opened = Ivshmem::open(path, &devices).map_err(|why| {
             let text = format!("--doorbell {}: {why}", path.display());
             match why {
-                CannotRing::NotOne | CannotRing::HasMemory(_) => Failure::Usage(text),
-                CannotRing::Unbound { .. } | CannotRing::Device { .. } => Failure::Lacking(text),
+                CannotRing::NotOne | CannotRing::HasMemory(_) => CommandFailure::Usage(text),
+                CannotRing::Unbound { .. } | CannotRing::Device { .. } => CommandFailure::Lacking(text),
             }
         })?;
         place.doorbell = Some(Arc::new(opened));
@@ -173,7 +173,7 @@ fn tell_start(options: &Options, json: bool) {
     if !json {
         return say(&format!("pool at {socket}: {} of {backing}, {}", options.capacity, options.mode));
     }
-    let status = Status {
+    let status = PoolStatusLine {
         socket,
         capacity_bytes: options.capacity.get(),
         // The options were checked before the manager was started, so there is no error here.
@@ -188,12 +188,12 @@ fn tell_start(options: &Options, json: bool) {
     let _ = std::io::Write::write_all(&mut std::io::stdout(), format!("{line}\n").as_bytes());
 }
 
-fn backing(text: &str, interleave: Bytes) -> Result<Backing, Failure> {
+fn backing(text: &str, interleave: Bytes) -> Result<Backing, CommandFailure> {
     let paths = paths(text);
     match text {
         "memfd" => Ok(Backing::Memfd { huge: false }),
         "huge" => Ok(Backing::Memfd { huge: true }),
-        _ if !text.contains('/') => Err(Failure::Usage(format!(
+        _ if !text.contains('/') => Err(CommandFailure::Usage(format!(
             "--backing {text}: give a path, with a slash in it, or a kind of memory{}",
             hint(text, &["memfd", "huge"])
         ))),

@@ -1,7 +1,7 @@
 //! Racks without switches: `up` starts a background process that runs the nodes.
 
 use super::options::Among;
-use crate::failure::{Failure, say};
+use crate::failure::{CommandFailure, say};
 use crate::scenario;
 use crate::stdout::print;
 use std::io::{BufRead, BufReader};
@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use unrack_protocol::r2c2::Params;
-use unrack_rack::{Flows, Size, TopologySpec, ValidScenario, Workload};
+use unrack_rack::{FlowWorkload, Size, TopologySpec, ValidScenario, Workload};
 use unrack_sim::Setup;
 use unrack_sim::fabric::r2c2::R2c2;
 use unrack_torus::{Emulation, Seat, TorusPlan};
@@ -25,7 +25,7 @@ pub(super) struct Loaded {
 }
 
 /// Loads a scenario. Fails if a live rack does not support it.
-pub(super) fn load(file: &Path, set: &[String]) -> Result<Loaded, Failure> {
+pub(super) fn load(file: &Path, set: &[String]) -> Result<Loaded, CommandFailure> {
     let (mut scenario, setup) = scenario::load(file, set)?;
     anchor(&mut scenario);
     let Some(params) = setup.fabric.params::<R2c2>().cloned() else {
@@ -46,7 +46,7 @@ fn anchor(scenario: &mut ValidScenario) {
     };
     let work = match &mut scenario.workload {
         Workload::Trace(trace) => Some(&mut trace.file),
-        Workload::Flows(Flows { size: Size::File { file, .. }, .. }) => Some(file),
+        Workload::Flows(FlowWorkload { size: Size::File { file, .. }, .. }) => Some(file),
         _ => None,
     };
     for file in cables.into_iter().chain(work) {
@@ -56,7 +56,7 @@ fn anchor(scenario: &mut ValidScenario) {
 }
 
 /// Builds the rack, and leaves its process running in the background.
-pub(super) fn up(file: &Path, set: &[String], among: &Among, folder: &Path) -> Result<ExitCode, Failure> {
+pub(super) fn up(file: &Path, set: &[String], among: &Among, folder: &Path) -> Result<ExitCode, CommandFailure> {
     let Loaded { scenario, plan, .. } = load(file, set)?;
     let machines = among.machines()?;
     // Trying the gateways here reports an error at once; otherwise only the background process would notice it.
@@ -74,9 +74,9 @@ pub(super) fn up(file: &Path, set: &[String], among: &Among, folder: &Path) -> R
 }
 
 /// Starts the background process of the nodes, and waits until it accepts requests.
-fn leave_behind(seat: &Seat, among: &Among, folder: &Path) -> Result<(), Failure> {
+fn leave_behind(seat: &Seat, among: &Among, folder: &Path) -> Result<(), CommandFailure> {
     let failed =
-        |why: std::io::Error| Failure::Failed(format!("the rack's process cannot be started: {why}"));
+        |why: std::io::Error| CommandFailure::Failed(format!("the rack's process cannot be started: {why}"));
     let log = std::fs::File::create(seat.log()).map_err(failed)?;
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
     command
@@ -99,7 +99,7 @@ fn leave_behind(seat: &Seat, among: &Among, folder: &Path) -> Result<(), Failure
             let _ = child.kill();
             let _ = child.wait();
             let log = std::fs::read_to_string(seat.log()).unwrap_or_default();
-            Err(Failure::Failed(log.trim().trim_start_matches("unrack: ").into()))
+            Err(CommandFailure::Failed(log.trim().trim_start_matches("unrack: ").into()))
         }
     }
 }
@@ -107,7 +107,7 @@ fn leave_behind(seat: &Seat, among: &Among, folder: &Path) -> Result<(), Failure
 const READY: &str = "ready\n";
 
 /// Serves the rack's nodes in this process, until the rack is taken down.
-pub(super) fn serve(among: &Among, folder: &Path) -> Result<(), Failure> {
+pub(super) fn serve(among: &Among, folder: &Path) -> Result<(), CommandFailure> {
     let seat = find(folder)?;
     let plan = load(&seat.scenario(), &[])?.plan;
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
@@ -121,20 +121,20 @@ pub(super) fn serve(among: &Among, folder: &Path) -> Result<(), Failure> {
 }
 
 /// Returns the rack that is up in a folder.
-pub(super) fn find(folder: &Path) -> Result<Seat, Failure> {
+pub(super) fn find(folder: &Path) -> Result<Seat, CommandFailure> {
     let shown = folder.display();
     Seat::find(folder)?.ok_or_else(|| {
-        Failure::Usage(format!("no torus or mesh is up in {shown}: `unrack rack up SCENARIO` starts one"))
+        CommandFailure::Usage(format!("no torus or mesh is up in {shown}: `unrack rack up SCENARIO` starts one"))
     })
 }
 
 /// Returns an error if a rack without switches is up in this folder.
-pub(super) fn check_free(folder: &Path) -> Result<(), Failure> {
+pub(super) fn check_free(folder: &Path) -> Result<(), CommandFailure> {
     match Seat::sweep(folder)? {
         false => Ok(()),
         true => {
             let folder = folder.display();
-            Err(Failure::Usage(format!(
+            Err(CommandFailure::Usage(format!(
                 "a rack is up in {folder} already: take it down first (`unrack rack down`), \
             or give another --state"
             )))
@@ -143,7 +143,7 @@ pub(super) fn check_free(folder: &Path) -> Result<(), Failure> {
 }
 
 /// Takes down the rack without switches in this folder. Returns whether there was a rack or the remains of one.
-pub(super) fn down(folder: &Path) -> Result<bool, Failure> {
+pub(super) fn down(folder: &Path) -> Result<bool, CommandFailure> {
     let Some(seat) = Seat::find(folder)? else { return Ok(false) };
     match seat.down()? {
         true => say("the rack is down"),

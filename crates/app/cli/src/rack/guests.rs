@@ -1,7 +1,7 @@
 //! Racks of virtual machines: `up` starts a background process, which runs a QEMU guest for each host.
 
-use super::options::Place;
-use crate::failure::{Failure, say};
+use super::options::StateFolder;
+use crate::failure::{CommandFailure, say};
 use crate::stdout::print;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
@@ -13,7 +13,7 @@ use unrack_rack::Scenario;
 use unrack_units::Bytes;
 
 /// Builds the rack, and leaves its process running in the background.
-pub(super) fn up(scenario: &Scenario, folder: &Path) -> Result<ExitCode, Failure> {
+pub(super) fn up(scenario: &Scenario, folder: &Path) -> Result<ExitCode, CommandFailure> {
     let rack = GuestRack::read(scenario)?;
     unrack_guests::check_machine()?;
     let seat = GuestSeat::claim(folder, &rack)?;
@@ -31,9 +31,9 @@ pub(super) fn up(scenario: &Scenario, folder: &Path) -> Result<ExitCode, Failure
 }
 
 /// Starts the rack's background process, and waits until its guests are up.
-fn leave_behind(seat: &GuestSeat) -> Result<(), Failure> {
+fn leave_behind(seat: &GuestSeat) -> Result<(), CommandFailure> {
     let failed =
-        |why: std::io::Error| Failure::Failed(format!("the rack's process cannot be started: {why}"));
+        |why: std::io::Error| CommandFailure::Failed(format!("the rack's process cannot be started: {why}"));
     let log = std::fs::File::create(seat.log()).map_err(failed)?;
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
     let folder = std::path::absolute(seat.folder()).map_err(failed)?;
@@ -54,7 +54,7 @@ fn leave_behind(seat: &GuestSeat) -> Result<(), Failure> {
     let _ = child.kill();
     let _ = child.wait();
     let log = std::fs::read_to_string(seat.log()).unwrap_or_default();
-    Err(Failure::Failed(log.trim().trim_start_matches("unrack: ").into()))
+    Err(CommandFailure::Failed(log.trim().trim_start_matches("unrack: ").into()))
 }
 
 const READY: &str = "ready";
@@ -62,8 +62,8 @@ const READY: &str = "ready";
 const WARNING: &str = "warning: ";
 
 /// Runs the rack of a folder in this process, until the rack is taken down.
-pub(super) fn serve(folder: &Path) -> Result<(), Failure> {
-    let agent = std::env::current_exe().map_err(|why| Failure::Failed(why.to_string()))?;
+pub(super) fn serve(folder: &Path) -> Result<(), CommandFailure> {
+    let agent = std::env::current_exe().map_err(|why| CommandFailure::Failed(why.to_string()))?;
     let tell = |step: BootStep| {
         let line = match step {
             BootStep::Booting { kernel, accelerator } => {
@@ -83,24 +83,24 @@ pub(super) fn serve(folder: &Path) -> Result<(), Failure> {
 }
 
 /// Returns the rack that is up in a folder.
-fn find(place: &Place) -> Result<GuestSeat, Failure> {
+fn find(place: &StateFolder) -> Result<GuestSeat, CommandFailure> {
     let folder = place.folder();
     let found = GuestSeat::find(&folder)?;
     found.ok_or_else(|| {
         let folder = folder.display();
-        Failure::Usage(format!(
+        CommandFailure::Usage(format!(
             "no virtual machines are up in {folder}: `unrack rack up examples/two-hosts.toml` boots two"
         ))
     })
 }
 
 /// Returns an error if a rack of virtual machines is up in this folder.
-pub(super) fn check_free(folder: &Path) -> Result<(), Failure> {
+pub(super) fn check_free(folder: &Path) -> Result<(), CommandFailure> {
     match GuestSeat::sweep(folder)? {
         false => Ok(()),
         true => {
             let folder = folder.display();
-            Err(Failure::Usage(format!(
+            Err(CommandFailure::Usage(format!(
                 "a rack is up in {folder} already: take it down first (`unrack rack down`), or give another --state"
             )))
         }
@@ -108,7 +108,7 @@ pub(super) fn check_free(folder: &Path) -> Result<(), Failure> {
 }
 
 /// Runs a program on a host, and returns its exit status.
-pub(super) fn exec(seat: &GuestSeat, host: &str, program: &[String]) -> Result<ExitCode, Failure> {
+pub(super) fn exec(seat: &GuestSeat, host: &str, program: &[String]) -> Result<ExitCode, CommandFailure> {
     let words: Vec<OsString> = program.iter().map(OsString::from).collect();
     let outcome = unrack_guests::exec(seat, host, &words)?;
     if let GuestExit::NotStarted { why, .. } = &outcome {
@@ -118,12 +118,12 @@ pub(super) fn exec(seat: &GuestSeat, host: &str, program: &[String]) -> Result<E
 }
 
 /// Changes the state of a host.
-pub(super) fn change(place: &Place, host: &str, change: HostChange) -> Result<(), Failure> {
+pub(super) fn change(place: &StateFolder, host: &str, change: HostChange) -> Result<(), CommandFailure> {
     Ok(find(place)?.change(host, change)?)
 }
 
 /// Takes down the rack of virtual machines in this folder. Returns whether there was a rack or the remains of one.
-pub(super) fn down(folder: &Path) -> Result<bool, Failure> {
+pub(super) fn down(folder: &Path) -> Result<bool, CommandFailure> {
     let Some(seat) = GuestSeat::find(folder)? else { return Ok(false) };
     match seat.down()? {
         true => say("the rack is down"),
@@ -133,11 +133,11 @@ pub(super) fn down(folder: &Path) -> Result<bool, Failure> {
 }
 
 /// Prints the state of the rack's hosts.
-pub(super) fn list(place: &Place, json: bool) -> Result<(), Failure> {
+pub(super) fn list(place: &StateFolder, json: bool) -> Result<(), CommandFailure> {
     let status = find(place)?.status()?;
     match json {
         true => {
-            let text = serde_json::to_string(&status).map_err(|why| Failure::Failed(why.to_string()))?;
+            let text = serde_json::to_string(&status).map_err(|why| CommandFailure::Failed(why.to_string()))?;
             print(&(text + "\n"))
         }
         false => print(&table(&status)),

@@ -7,10 +7,10 @@ mod options;
 mod run;
 
 use crate::completions;
-use crate::failure::{Failure, say};
+use crate::failure::{CommandFailure, say};
 use crate::stdout::print;
 use clap_complete::engine::ArgValueCompleter;
-use options::{Among, Place};
+use options::{Among, StateFolder};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -82,7 +82,7 @@ enum Verb {
         #[command(flatten)]
         among: Among,
         #[command(flatten)]
-        place: Place,
+        place: StateFolder,
     },
     /// Sends a scenario's flows over a torus or mesh that is up, and prints their figures
     Run(run::Args),
@@ -97,7 +97,7 @@ enum Verb {
         #[arg(long)]
         sockets: bool,
         #[command(flatten)]
-        place: Place,
+        place: StateFolder,
         /// The program and its arguments
         #[arg(required = true, last = true, value_name = "CMD")]
         program: Vec<String>,
@@ -105,7 +105,7 @@ enum Verb {
     /// Ends all programs on the hosts, and removes the racks
     Down {
         #[command(flatten)]
-        place: Place,
+        place: StateFolder,
     },
     /// Lists the hosts that are virtual machines, with their state
     Ls {
@@ -113,7 +113,7 @@ enum Verb {
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        place: Place,
+        place: StateFolder,
     },
     /// Kills a virtual machine, as a loss of power does; its programs end, and the shared memory stays
     Kill(Changed),
@@ -127,7 +127,7 @@ enum Verb {
     #[command(name = "__guests", hide = true)]
     Guests {
         #[command(flatten)]
-        place: Place,
+        place: StateFolder,
     },
     /// The process in a virtual machine that runs programs
     #[command(name = "__agent", hide = true)]
@@ -138,7 +138,7 @@ enum Verb {
         #[command(flatten)]
         among: Among,
         #[command(flatten)]
-        place: Place,
+        place: StateFolder,
     },
 }
 
@@ -148,13 +148,13 @@ struct Changed {
     /// Name or number of the host
     host: String,
     #[command(flatten)]
-    place: Place,
+    place: StateFolder,
 }
 
 const LIBRARY: &str = "libunrack_mptcp.so";
 
 /// Runs `unrack rack`.
-pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     match args.verb {
         Verb::Up { scenario, set, among, place } => {
             let read = Scenario::load(&scenario, &set.iter().collect())?;
@@ -179,7 +179,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
         Verb::Exec { host, tcp, sockets, place, program } => {
             if let Some(seat) = GuestSeat::find(&place.folder())? {
                 return match tcp || sockets {
-                    true => Err(Failure::Usage(
+                    true => Err(CommandFailure::Usage(
                         "virtual machines have no network: leave out --tcp and --sockets".into(),
                     )),
                     false => guests::exec(&seat, &host, &program),
@@ -205,13 +205,13 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
 }
 
 /// Returns an error if a rack of network namespaces is up in this folder.
-fn check_free(place: &Place) -> Result<(), Failure> {
+fn check_free(place: &StateFolder) -> Result<(), CommandFailure> {
     match place.rack()?.hosts() {
         Err(_) => Ok(()),
         Ok(_) => {
             let folder = place.folder();
             let folder = folder.display();
-            Err(Failure::Usage(format!(
+            Err(CommandFailure::Usage(format!(
                 "a rack is up in {folder} already: take it down first (`unrack rack down`), or give another --state"
             )))
         }
@@ -225,15 +225,15 @@ fn exec(
     host: &str,
     (tcp, sockets): (bool, bool),
     program: &[String],
-) -> Result<ExitCode, Failure> {
-    let multipath = if tcp { None } else { Some(library().map_err(Failure::Lacking)?) };
-    let references = if sockets { Some(crate::sockets::library().map_err(Failure::Lacking)?) } else { None };
+) -> Result<ExitCode, CommandFailure> {
+    let multipath = if tcp { None } else { Some(library().map_err(CommandFailure::Lacking)?) };
+    let references = if sockets { Some(crate::sockets::library().map_err(CommandFailure::Lacking)?) } else { None };
     // `LD_PRELOAD` order: the `connect` of the first library calls that of the next one.
     let preloads: Vec<&Path> = references.iter().chain(&multipath).map(PathBuf::as_path).collect();
     let mut command = rack.enter(host, &preloads, program)?;
     if !sockets {
         let why = command.exec();
-        return Err(Failure::Lacking(format!("`ip` (package iproute2) cannot be run: {why}")));
+        return Err(CommandFailure::Lacking(format!("`ip` (package iproute2) cannot be run: {why}")));
     }
     let of_rack = |host: &NamespaceHost| {
         let namespace = rack.namespace_file(host);
@@ -242,7 +242,7 @@ fn exec(
     let hosts: Vec<SharingHost> = rack.hosts()?.iter().filter_map(of_rack).collect();
     let folder = rack.sockets_folder();
     std::fs::create_dir_all(&folder)
-        .map_err(|why| Failure::Failed(format!("cannot make {}: {why}", folder.display())))?;
+        .map_err(|why| CommandFailure::Failed(format!("cannot make {}: {why}", folder.display())))?;
     crate::sockets::run_in_rack(&folder, &hosts, command)
 }
 
@@ -259,12 +259,12 @@ pub(crate) fn library() -> Result<PathBuf, String> {
     })
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
+impl From<Error> for CommandFailure {
+    fn from(error: Error) -> CommandFailure {
         match error {
-            Error::Usage(text) => Failure::Usage(text),
-            Error::Lacking(text) => Failure::Lacking(text),
-            error => Failure::Failed(error.to_string()),
+            Error::Usage(text) => CommandFailure::Usage(text),
+            Error::Lacking(text) => CommandFailure::Lacking(text),
+            error => CommandFailure::Failed(error.to_string()),
         }
     }
 }

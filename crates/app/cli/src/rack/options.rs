@@ -1,6 +1,6 @@
 //! Options that several verbs of `unrack rack` share.
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use unrack_keys::datagram::SharedKey;
@@ -34,16 +34,16 @@ fn gateway(text: &str) -> Result<(u32, String), String> {
 }
 
 impl Among {
-    pub(super) fn machines(&self) -> Result<Option<Machines>, Failure> {
+    pub(super) fn machines(&self) -> Result<Option<Machines>, CommandFailure> {
         let Some(here) = self.here else { return Ok(None) };
         let key = self.key.as_deref().map(SharedKey::load).transpose()?;
         Ok(Some(Machines::new(self.machines.clone(), here)?.protect(key, self.insecure)?))
     }
 
     /// Returns an error if these options are given, because the scenario is of another kind.
-    pub(super) fn check_absent(&self) -> Result<(), Failure> {
+    pub(super) fn check_absent(&self) -> Result<(), CommandFailure> {
         match self.here.is_some() || !self.gateways.is_empty() {
-            true => Err(Failure::Usage(
+            true => Err(CommandFailure::Usage(
                 "--machines and --gateway need a torus, mesh or graph: leave them out, or name another scenario".into(),
             )),
             false => Ok(()),
@@ -64,14 +64,14 @@ impl Among {
 }
 
 #[derive(clap::Args)]
-pub(super) struct Place {
+pub(super) struct StateFolder {
     /// Folder for the state of these racks [default: /run/unrack-rack, or in $XDG_RUNTIME_DIR or /tmp if you are not
     /// root]
     #[arg(long, value_name = "DIR")]
     pub(super) state: Option<PathBuf>,
 }
 
-impl Place {
+impl StateFolder {
     pub(super) fn folder(&self) -> PathBuf {
         let user = rustix::process::geteuid();
         self.state.clone().unwrap_or_else(|| match std::env::var_os("XDG_RUNTIME_DIR") {
@@ -81,7 +81,7 @@ impl Place {
         })
     }
 
-    pub(super) fn rack(&self) -> Result<Rack, Failure> {
+    pub(super) fn rack(&self) -> Result<Rack, CommandFailure> {
         Ok(Rack::at(&self.folder())?)
     }
 }

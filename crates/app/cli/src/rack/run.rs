@@ -1,9 +1,9 @@
 //! `unrack rack run`: sends a scenario's flows through a rack that is up, and reports the same figures as a simulation.
 
 use super::direct::{self, Loaded};
-use super::options::Place;
+use super::options::StateFolder;
 use crate::completions;
-use crate::failure::{Failure, say};
+use crate::failure::{CommandFailure, say};
 use crate::folder;
 use crate::sim::words;
 use crate::stdout;
@@ -16,7 +16,7 @@ use std::time::Instant;
 use unrack_build::build;
 use unrack_grid::{tables, work};
 use unrack_rack::ValidScenario;
-use unrack_record::{Machine, RunFolder, Started};
+use unrack_record::{Machine, RunFolder, StartedCommand};
 use unrack_sim::engine::{BusyTimes, Counters};
 use unrack_sim::fabric::r2c2::R2c2;
 use unrack_sim::run::Ending;
@@ -43,7 +43,7 @@ pub(super) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    place: StateFolder,
 }
 
 /// Figures that only a live rack has.
@@ -70,7 +70,7 @@ struct Late {
 }
 
 #[derive(Serialize)]
-struct Figures {
+struct LiveFigures {
     #[serde(flatten)]
     summary: Summary,
     live: Live,
@@ -78,15 +78,15 @@ struct Figures {
 }
 
 /// Runs `unrack rack run`.
-pub(super) fn main(args: &Args) -> Result<ExitCode, Failure> {
-    let started = Started::now(build());
+pub(super) fn main(args: &Args) -> Result<ExitCode, CommandFailure> {
+    let started = StartedCommand::now(build());
     let Loaded { scenario, setup, params, fabric, .. } = direct::load(&args.scenario, &args.set)?;
     let folder = args.place.folder();
     let seat = direct::find(&folder)?;
     let up = direct::load(&seat.scenario(), &[])?;
     let is = |of: &ValidScenario| (of.network.clone(), of.faults.clone());
     if (is(&up.scenario), &up.params) != (is(&scenario), &params) {
-        return Err(Failure::Usage(format!(
+        return Err(CommandFailure::Usage(format!(
             "the rack in {} has another network, fabric or failures than this scenario: take it down, and bring this \
              one up",
             folder.display()
@@ -95,7 +95,7 @@ pub(super) fn main(args: &Args) -> Result<ExitCode, Failure> {
     let (work, _) = work::checked(&scenario, &setup, work::MOST_TRANSFERS)?;
     let calls = setup.calls(&work).map_err(|why| why.in_scenario(&scenario))?.ok_or_else(|| {
         let why = "has messages that do not wait for others on a live rack: flows, or a list of them";
-        Failure::from(scenario.error_at("workload", why))
+        CommandFailure::from(scenario.error_at("workload", why))
     })?;
     let (all, own) = (calls.len(), seat.sources()?);
     let calls: Vec<_> = calls.into_iter().filter(|(_, message)| own.contains(&message.src)).collect();
@@ -110,14 +110,14 @@ pub(super) fn main(args: &Args) -> Result<ExitCode, Failure> {
     let wrong = report.wrong_bytes;
     let done = finished(&setup, &fabric, calls, report);
     let summary = done.summary(excluded(&scenario, &done.run));
-    let figures = Figures { summary, live, machine: Machine { wall_s, ..started.machine() } };
+    let figures = LiveFigures { summary, live, machine: Machine { wall_s, ..started.machine() } };
     if let Some(out) = &out {
         args.save(out, (&scenario, &setup), &done, &figures, &started)?;
     }
     args.tell(&figures)?;
     match wrong {
         0 => Ok(ExitCode::SUCCESS),
-        wrong => Err(Failure::Failed(format!(
+        wrong => Err(CommandFailure::Failed(format!(
             "{wrong} bytes arrived different from those sent: a bug of unrack, \
         please report it"
         ))),
@@ -182,7 +182,7 @@ impl Live {
 }
 
 impl Args {
-    fn folder(&self, scenario: &ValidScenario) -> Result<Option<RunFolder>, Failure> {
+    fn folder(&self, scenario: &ValidScenario) -> Result<Option<RunFolder>, CommandFailure> {
         let Some(out) = &self.out else { return Ok(None) };
         let purpose = folder::of_scenario("rack run", &self.scenario, &self.set, scenario)?;
         folder::create(out, &purpose, self.replace).map(Some)
@@ -194,9 +194,9 @@ impl Args {
         out: &RunFolder,
         (scenario, setup): (&ValidScenario, &Setup),
         done: &Finished,
-        figures: &Figures,
-        started: &Started,
-    ) -> Result<(), Failure> {
+        figures: &LiveFigures,
+        started: &StartedCommand,
+    ) -> Result<(), CommandFailure> {
         let text = scenario.explain();
         tables::write_tables(out, done, &setup.network)?;
         out.write_json("summary.json", figures)?;
@@ -210,14 +210,14 @@ impl Args {
         Ok(out.write_json("manifest.json", &started.manifest(scenario.seed, Some(text), settings))?)
     }
 
-    fn tell(&self, figures: &Figures) -> Result<(), Failure> {
-        let Figures { summary, live, .. } = figures;
+    fn tell(&self, figures: &LiveFigures) -> Result<(), CommandFailure> {
+        let LiveFigures { summary, live, .. } = figures;
         let name = self.scenario.file_stem().unwrap_or_default().to_string_lossy();
         let text = match self.json {
             true => serde_json::to_string(figures).map(|text| text + "\n"),
             false => words::figures(&name, summary).map(|table| table + &live.words(summary)),
         };
-        stdout::print(&text.map_err(|why| Failure::Failed(why.to_string()))?)?;
+        stdout::print(&text.map_err(|why| CommandFailure::Failed(why.to_string()))?)?;
         words::unfinished(summary).iter().for_each(|text| say(text));
         if Time::from_ns(live.late_ns.p99) > SLACK {
             say("this machine was too busy: threads woke later than flows can make up for (see late_ns)");

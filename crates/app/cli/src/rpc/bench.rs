@@ -1,14 +1,14 @@
 //! `unrack rpc bench`: measures the cost of calls on this machine.
 
 use super::between;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::stdout::print;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 use unrack_pool::cache_control::MemoryKind;
-use unrack_rpc::Waiting;
+use unrack_rpc::WaitPolicy;
 use unrack_rpc_bench::plan::SIZES;
 use unrack_rpc_bench::{BenchPlan, Error, server};
 use unrack_units::{Bytes, Time};
@@ -48,13 +48,13 @@ pub(super) struct Args {
     connections: Vec<u16>,
     /// Calls per second at which the server's use of the processor is measured, or `none`
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "0,1000,10000", value_parser = rate)]
-    rates: Vec<Rate>,
+    rates: Vec<CallRate>,
     /// Access to memory: coherent, incoherent (lines are flushed), or model (for tests)
     #[arg(long, value_name = "MODE", default_value = "coherent", value_parser = mode)]
     memory: MemoryKind,
     /// How client and server wait: spin, adaptive or sleep. Rates are always measured with adaptive
     #[arg(long, value_name = "HOW", default_value = "spin")]
-    waiting: Waiting,
+    waiting: WaitPolicy,
     /// Time for each figure; measurements of processor time take ten times as long
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     time: Time,
@@ -80,7 +80,7 @@ pub(super) struct Args {
 
 /// Calls per second, or no measurement.
 #[derive(Clone, Copy, PartialEq)]
-enum Rate {
+enum CallRate {
     None,
     PerSecond(u32),
 }
@@ -88,10 +88,10 @@ enum Rate {
 /// Highest rate, because a client that makes one call after another cannot keep up with higher ones.
 const MOST_RATE: u32 = 1_000_000;
 
-fn rate(text: &str) -> Result<Rate, String> {
+fn rate(text: &str) -> Result<CallRate, String> {
     match text.parse() {
-        Ok(rate) if rate <= MOST_RATE => Ok(Rate::PerSecond(rate)),
-        Err(_) if text == "none" => Ok(Rate::None),
+        Ok(rate) if rate <= MOST_RATE => Ok(CallRate::PerSecond(rate)),
+        Err(_) if text == "none" => Ok(CallRate::None),
         _ => Err(format!("give calls a second, up to {MOST_RATE}, or `none`")),
     }
 }
@@ -101,9 +101,9 @@ fn mode(text: &str) -> Result<MemoryKind, String> {
 }
 
 /// Runs `unrack rpc bench`.
-pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(super) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     if let Some(size) = args.sizes.iter().find(|size| !SIZES.contains(&size.get())) {
-        return Err(Failure::Usage(format!("--sizes {size}: give 8B to {}", Bytes::new(*SIZES.end()))));
+        return Err(CommandFailure::Usage(format!("--sizes {size}: give 8B to {}", Bytes::new(*SIZES.end()))));
     }
     if let Some(socket) = &args.serve {
         server::serve_at(socket, args.waiting)?;
@@ -128,7 +128,7 @@ pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
     let results = results?;
     let json = || serde_json::to_string(&results).map(|text| text + "\n");
     print(&if is_json {
-        json().map_err(|why| Failure::Failed(why.to_string()))?
+        json().map_err(|why| CommandFailure::Failed(why.to_string()))?
     } else {
         results.to_string()
     })?;
@@ -140,8 +140,8 @@ impl Args {
     fn words(&self) -> Vec<String> {
         let list = |name: &str, values: Vec<String>| [format!("--{name}"), values.join(",")];
         let rates = self.rates.iter().map(|rate| match rate {
-            Rate::None => "none".to_string(),
-            Rate::PerSecond(rate) => rate.to_string(),
+            CallRate::None => "none".to_string(),
+            CallRate::PerSecond(rate) => rate.to_string(),
         });
         let mut words = Vec::new();
         words.extend(list("sizes", self.sizes.iter().map(Bytes::to_string).collect()));
@@ -157,8 +157,8 @@ impl Args {
 
     fn plan(self) -> BenchPlan {
         let per_second = |rate| match rate {
-            Rate::PerSecond(rate) => Some(rate),
-            Rate::None => None,
+            CallRate::PerSecond(rate) => Some(rate),
+            CallRate::None => None,
         };
         BenchPlan {
             sizes: self.sizes,
@@ -194,7 +194,7 @@ pub(super) struct ServeArgs {
     #[arg(long)]
     memory: MemoryKind,
     #[arg(long)]
-    waiting: Waiting,
+    waiting: WaitPolicy,
     #[arg(long)]
     capacity: Bytes,
     #[arg(long)]
@@ -202,26 +202,26 @@ pub(super) struct ServeArgs {
 }
 
 /// Runs `unrack rpc __serve`.
-pub(super) fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
+pub(super) fn serve(args: ServeArgs) -> Result<ExitCode, CommandFailure> {
     let ServeArgs { memory, waiting, capacity, core } = args;
     server::serve(&server::Options { memory, waiting, capacity, core })?;
     Ok(ExitCode::SUCCESS)
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
+impl From<Error> for CommandFailure {
+    fn from(error: Error) -> CommandFailure {
         let text = error.to_string();
         match error {
             Error::Pool(error) => error.into(),
             Error::Call(error) => error.into(),
-            Error::Server { status: Some(2) } => Failure::Usage(text),
-            Error::OneCore | Error::Server { status: Some(3) } => Failure::Lacking(text),
+            Error::Server { status: Some(2) } => CommandFailure::Usage(text),
+            Error::OneCore | Error::Server { status: Some(3) } => CommandFailure::Lacking(text),
             Error::Core(_)
             | Error::Folder { .. }
             | Error::Start(_)
             | Error::Server { .. }
             | Error::Different { .. }
-            | Error::Answer(_) => Failure::Failed(text),
+            | Error::Answer(_) => CommandFailure::Failed(text),
         }
     }
 }

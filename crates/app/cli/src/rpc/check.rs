@@ -1,6 +1,6 @@
 //! `unrack rpc check`: makes calls, and compares every byte.
 
-use crate::failure::{Failure, say};
+use crate::failure::{CommandFailure, say};
 use crate::stdout::print;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -37,11 +37,11 @@ pub(super) struct Args {
 }
 
 /// Runs `unrack rpc check`.
-pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(super) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     let plan = CheckPlan { calls: args.calls, streams: args.streams, windows: [0, 1, 16], seed: args.seed };
     let checked = check(&args.pool.unwrap_or_else(socket::default_socket), &plan)?;
     if args.json {
-        let text = serde_json::to_string(&checked).map_err(|error| Failure::Failed(error.to_string()))?;
+        let text = serde_json::to_string(&checked).map_err(|error| CommandFailure::Failed(error.to_string()))?;
         print(&format!("{text}\n"))?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -1,6 +1,6 @@
 //! `unrack rpc ls`: lists the services of a pool.
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::stdout::print;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,11 +18,11 @@ pub(super) struct Args {
 }
 
 /// Runs `unrack rpc ls`.
-pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(super) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     let client = Client::connect_as(args.socket.unwrap_or_else(socket::default_socket), "unrack rpc ls")?;
     let listing = ServiceListing::read(&client)?;
     if args.json {
-        let text = serde_json::to_string(&listing).map_err(|error| Failure::Failed(error.to_string()))?;
+        let text = serde_json::to_string(&listing).map_err(|error| CommandFailure::Failed(error.to_string()))?;
         print(&format!("{text}\n"))?;
     } else {
         print(&listing.to_string())?;

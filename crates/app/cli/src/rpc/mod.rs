@@ -5,7 +5,7 @@ mod between;
 mod check;
 mod ls;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use std::process::ExitCode;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -36,7 +36,7 @@ enum Verb {
 }
 
 /// Runs `unrack rpc`.
-pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     match args.verb {
         Verb::Ls(args) => ls::main(args),
         Verb::Bench(args) => bench::main(args),
@@ -45,12 +45,12 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     }
 }
 
-impl From<unrack_rpc::Error> for Failure {
-    fn from(error: unrack_rpc::Error) -> Failure {
+impl From<unrack_rpc::Error> for CommandFailure {
+    fn from(error: unrack_rpc::Error) -> CommandFailure {
         match error {
             unrack_rpc::Error::Pool(error) => error.into(),
-            unrack_rpc::Error::Version { .. } => Failure::Lacking(error.to_string()),
-            error => Failure::Failed(error.to_string()),
+            unrack_rpc::Error::Version { .. } => CommandFailure::Lacking(error.to_string()),
+            error => CommandFailure::Failed(error.to_string()),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! `unrack run --pid`: makes part of a running process's memory remote for a while.
 
-use super::outputs::Target;
+use super::outputs::WriteTarget;
 use super::summary::lines;
-use crate::failure::{Failure, say};
+use crate::failure::{CommandFailure, say};
 use crate::steps::{SaidSteps, asking};
 use std::process::ExitCode;
 use unrack_compare::{BorrowAnswer, BorrowQuestion};
@@ -12,7 +12,7 @@ const FAILED: u8 = 1;
 
 /// Runs `unrack run --pid`. The exit status is 0 if all memory was returned to the process. If the process ended before that, the exit
 /// status is that of the process.
-pub(super) fn main(question: &BorrowQuestion, json: Option<&Target>) -> Result<ExitCode, Failure> {
+pub(super) fn main(question: &BorrowQuestion, json: Option<&WriteTarget>) -> Result<ExitCode, CommandFailure> {
     let answer = question.ask(asking(&SaidSteps))?;
     say(&ending(&answer));
     json.iter().try_for_each(|target| target.write_json(&answer.run))?;

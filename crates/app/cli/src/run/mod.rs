@@ -4,9 +4,9 @@ mod borrowed;
 mod outputs;
 mod summary;
 
-use crate::failure::{Failure, say};
+use crate::failure::{CommandFailure, say};
 use crate::keys::Protection;
-use outputs::Target;
+use outputs::WriteTarget;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -111,8 +111,8 @@ pub(crate) struct Args {
 }
 
 /// Runs `unrack run`.
-pub(crate) fn main(args: Args, seat: Option<&ProgramSeat>) -> Result<ExitCode, Failure> {
-    let json = args.json.as_deref().map(Target::check).transpose()?;
+pub(crate) fn main(args: Args, seat: Option<&ProgramSeat>) -> Result<ExitCode, CommandFailure> {
+    let json = args.json.as_deref().map(WriteTarget::check).transpose()?;
     if let Some(pid) = args.pid {
         return borrowed::main(&args.borrowed(pid), json.as_ref());
     }
@@ -138,9 +138,9 @@ fn page_timeout(text: &str) -> Result<Duration, String> {
 }
 
 impl Args {
-    fn question(self) -> Result<RunQuestion, Failure> {
+    fn question(self) -> Result<RunQuestion, CommandFailure> {
         let (delay, policy) = (self.delay(), self.protection.policy());
-        let capture = self.capture.as_deref().map(Target::check_file).transpose()?;
+        let capture = self.capture.as_deref().map(WriteTarget::check_file).transpose()?;
         let mut remote = self.remote;
         remote.as_mut().map(|node| node.protect(&policy)).transpose()?;
         Ok(RunQuestion {

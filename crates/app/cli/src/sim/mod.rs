@@ -6,18 +6,18 @@ pub(crate) mod words;
 
 use self::watch::Explained;
 use crate::completions;
-use crate::fail_if::{self, FailIf, Shape};
-use crate::failure::{Failure, say};
+use crate::fail_if::{self, FailIf, ValueShape};
+use crate::failure::{CommandFailure, say};
 use crate::{folder, scenario, stdout};
 use clap_complete::engine::ArgValueCompleter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 use unrack_build::build;
-use unrack_grid::simulation::{Simulated, SimulationFigures, save};
+use unrack_grid::simulation::{FinishedSimulation, SimulationFigures, save};
 use unrack_grid::{ScenarioRunError, work};
 use unrack_rack::ValidScenario;
-use unrack_record::{Machine, RecordError, RunFolder, Started};
+use unrack_record::{Machine, RecordError, RunFolder, StartedCommand};
 use unrack_report::{ExplainedMessage, explain_figure};
 use unrack_sim::scenario::excluded;
 use unrack_sim::{SetupError, Summary, Work};
@@ -67,10 +67,10 @@ pub(crate) struct Args {
 }
 
 /// Runs `unrack sim`.
-pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
-    let started = Started::now(build());
+pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
+    let started = StartedCommand::now(build());
     if let Some(limit) = &args.fail_if {
-        limit.check(&Shape::from_type::<Summary>().with("machine", Shape::from_type::<Machine>()))?;
+        limit.check(&ValueShape::from_type::<Summary>().with("machine", ValueShape::from_type::<Machine>()))?;
     }
     let (scenario, setup) = scenario::load(&args.scenario, &args.set)?;
     let (work, need) = work::checked(&scenario, &setup, args.transfers)?;
@@ -80,7 +80,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     let clock = Instant::now();
     let name = scenario.protocol.name();
     let refused = |error: SetupError| match error.key.starts_with("--") {
-        true => Failure::Usage(error.to_string()),
+        true => CommandFailure::Usage(error.to_string()),
         false => ScenarioRunError::from_run(&error, &scenario).into(),
     };
     let (done, explained) = match args.watch.open(&setup, name)? {
@@ -89,7 +89,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
         }
         None => (progress::run(name, &setup, &work).map_err(refused)?, None),
         Some(_) if args.threads > 1 => {
-            return Err(Failure::Usage(
+            return Err(CommandFailure::Usage(
                 "--threads: --ports, --pcap, --perfetto and --explain need one thread; leave it out".into(),
             ));
         }
@@ -101,7 +101,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     let warnings = unrack_sim::warnings(&scenario, &setup, &done, excluded);
     let summary = Summary { warnings, ..done.summary(excluded) };
     let figures = SimulationFigures::new(summary, clock.elapsed().as_secs_f64(), &started);
-    let simulated = Simulated { scenario, setup, done, figures, started };
+    let simulated = FinishedSimulation { scenario, setup, done, figures, started };
     if let Some(folder) = &folder {
         let name = args.scenario.display().to_string();
         save(&simulated, folder, &name, &args.set, args.transfers, |folder| {
@@ -115,13 +115,13 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
 
 impl Args {
     /// Creates the folder for results, if one is given. This is done before the run, so that an hour of work cannot be lost.
-    fn folder(&self, scenario: &ValidScenario) -> Result<Option<RunFolder>, Failure> {
+    fn folder(&self, scenario: &ValidScenario) -> Result<Option<RunFolder>, CommandFailure> {
         let Some(out) = &self.out else { return Ok(None) };
         let purpose = folder::of_scenario("sim", &self.scenario, &self.set, scenario)?;
         folder::create(out, &purpose, self.replace).map(Some)
     }
 
-    fn tell(&self, figures: &SimulationFigures, explained: Option<&Explained>) -> Result<(), Failure> {
+    fn tell(&self, figures: &SimulationFigures, explained: Option<&Explained>) -> Result<(), CommandFailure> {
         let name = self.scenario.file_stem().unwrap_or_default().to_string_lossy();
         let text = match self.json {
             true => object(figures, explained),
@@ -130,7 +130,7 @@ impl Args {
                 None => table,
             }),
         };
-        stdout::print_answer(&text.map_err(|why| Failure::Failed(why.to_string()))?)?;
+        stdout::print_answer(&text.map_err(|why| CommandFailure::Failed(why.to_string()))?)?;
         if self.json {
             figures.summary.warnings.iter().for_each(|warning| say(&warning.text));
         }

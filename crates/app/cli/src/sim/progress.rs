@@ -1,7 +1,7 @@
 //! Progress bar of a simulation.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use unrack_sim::observe::Watch;
+use unrack_sim::observe::Views;
 use unrack_sim::{Finished, Progress, Setup, SetupError, Work};
 
 const LOOK: &str = "{prefix} {wide_bar} {percent:>3} %  {human_pos} of {human_len} messages, {eta} left";
@@ -21,7 +21,7 @@ pub(crate) fn watched(
     name: &str,
     setup: &Setup,
     work: &Work,
-    watch: &mut Watch,
+    watch: &mut Views,
 ) -> Result<Finished, SetupError> {
     with_bar(name, |bar| setup.watched(work, watch, |progress| show(bar, progress)))
 }

@@ -2,13 +2,13 @@
 
 use unrack_grid::simulation::SimulationFigures;
 use unrack_record::Machine;
-use unrack_report::{Simulation, simulation_text};
+use unrack_report::{SimulationSummary, simulation_text};
 use unrack_sim::summary::{JobSummary, Program};
 use unrack_sim::{Excluded, Summary};
 
 /// Returns the table of one run, and a line about its network.
 pub(crate) fn figures(name: &str, summary: &Summary) -> serde_json::Result<String> {
-    let shown: Simulation = serde_json::from_value(serde_json::to_value(summary)?)?;
+    let shown: SimulationSummary = serde_json::from_value(serde_json::to_value(summary)?)?;
     Ok(format!("{}\n{}\n", simulation_text(&[(name.to_string(), shown)]), network(summary)))
 }
 

@@ -1,17 +1,17 @@
 //! The broker of `unrack sockets`, and the pool from which it takes memory.
 
-use crate::failure::{Failure, say};
+use crate::failure::{CommandFailure, say};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use unrack_pool::{Client, Manager, Options, socket};
-use unrack_socket::broker::{Broker, Counts, Error, SharingHost};
+use unrack_socket::broker::{Broker, BrokerCounts, Error, SharingHost};
 use unrack_units::Bytes;
 
 #[derive(clap::Args, Clone, Default)]
-pub(super) struct Place {
+pub(super) struct BrokerSocket {
     /// Socket of the broker [default: unrack/sockets.sock in $XDG_RUNTIME_DIR]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -24,40 +24,40 @@ pub(super) struct Place {
 }
 
 /// A broker that serves in a thread of this process, or in another process.
-pub(super) struct Serving {
+pub(super) struct ServedBroker {
     pub(super) path: PathBuf,
-    own: Option<Own>,
+    own: Option<OwnBroker>,
 }
 
-struct Own {
-    counts: Arc<Counts>,
+struct OwnBroker {
+    counts: Arc<BrokerCounts>,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
     manager: Option<Manager>,
 }
 
-impl Place {
+impl BrokerSocket {
     /// Returns the place of a broker at this socket.
-    pub(super) fn at(socket: PathBuf) -> Place {
-        Place { socket: Some(socket), ..Place::default() }
+    pub(super) fn at(socket: PathBuf) -> BrokerSocket {
+        BrokerSocket { socket: Some(socket), ..BrokerSocket::default() }
     }
 
-    fn path(&self) -> Result<PathBuf, Failure> {
+    fn path(&self) -> Result<PathBuf, CommandFailure> {
         let path = self.socket.clone().unwrap_or_else(unrack_socket::path);
         if self.socket.is_none() {
             let made = socket::make_folder(&path);
-            made.map_err(|error| Failure::Lacking(format!("{error}; give --socket in a folder of yours")))?;
+            made.map_err(|error| CommandFailure::Lacking(format!("{error}; give --socket in a folder of yours")))?;
         }
         Ok(std::path::absolute(&path).unwrap_or(path))
     }
 }
 
-impl Serving {
+impl ServedBroker {
     /// Starts a broker, unless one already serves at the socket. `hosts` are those that share memory although they have separate networks.
-    pub(super) fn start(place: &Place, hosts: &[SharingHost]) -> Result<Serving, Failure> {
+    pub(super) fn start(place: &BrokerSocket, hosts: &[SharingHost]) -> Result<ServedBroker, CommandFailure> {
         let path = place.path()?;
         if Broker::serves(&path) {
-            return Ok(Serving { path, own: None });
+            return Ok(ServedBroker { path, own: None });
         }
         let (pool, manager) = pool(place, &path)?;
         let mut broker = Broker::listen(&path, pool).map_err(failure)?;
@@ -67,7 +67,7 @@ impl Serving {
             let stop = stop.clone();
             move || broker.run(&stop)
         });
-        Ok(Serving { path, own: Some(Own { counts, stop, thread, manager }) })
+        Ok(ServedBroker { path, own: Some(OwnBroker { counts, stop, thread, manager }) })
     }
 
     /// Stops the broker if it runs in this process. Returns the number of carried connections, the number of refused connections, and the
@@ -83,7 +83,7 @@ impl Serving {
     }
 }
 
-fn pool(place: &Place, path: &std::path::Path) -> Result<(Client, Option<Manager>), Failure> {
+fn pool(place: &BrokerSocket, path: &std::path::Path) -> Result<(Client, Option<Manager>), CommandFailure> {
     raise_descriptors()?;
     if let Some(pool) = &place.pool {
         return Ok((Client::connect_as(pool, "sockets")?, None));
@@ -101,10 +101,10 @@ fn pool(place: &Place, path: &std::path::Path) -> Result<(Client, Option<Manager
 const DESCRIPTORS: u64 = 32;
 
 /// Raises the limit of open descriptors of this process to its maximum, because each connection needs descriptors.
-fn raise_descriptors() -> Result<(), Failure> {
+fn raise_descriptors() -> Result<(), CommandFailure> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     if let Some(most) = limit.maximum.filter(|most| *most < DESCRIPTORS) {
-        return Err(Failure::Lacking(format!(
+        return Err(CommandFailure::Lacking(format!(
             "this process may have {most} descriptors open (RLIMIT_NOFILE), and carrying sockets takes {DESCRIPTORS}: raise \
              the limit (ulimit -n)"
         )));
@@ -115,9 +115,9 @@ fn raise_descriptors() -> Result<(), Failure> {
 }
 
 /// Runs `unrack sockets serve`.
-pub(super) fn serve(place: &Place) -> Result<ExitCode, Failure> {
-    let ends = Signals::block();
-    let serving = Serving::start(place, &[])?;
+pub(super) fn serve(place: &BrokerSocket) -> Result<ExitCode, CommandFailure> {
+    let ends = EndSignals::block();
+    let serving = ServedBroker::start(place, &[])?;
     if serving.own.is_none() {
         return Err(failure(Error::Taken(serving.path)));
     }
@@ -128,10 +128,10 @@ pub(super) fn serve(place: &Place) -> Result<ExitCode, Failure> {
 }
 
 /// Signals that end the broker. They are blocked in all threads, so that one thread can wait for them.
-struct Signals(libc::sigset_t);
+struct EndSignals(libc::sigset_t);
 
-impl Signals {
-    fn block() -> Signals {
+impl EndSignals {
+    fn block() -> EndSignals {
         // SAFETY: the set is a local variable, which the C library initializes.
         unsafe {
             let mut set = std::mem::zeroed();
@@ -139,7 +139,7 @@ impl Signals {
             libc::sigaddset(&raw mut set, libc::SIGINT);
             libc::sigaddset(&raw mut set, libc::SIGTERM);
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
-            Signals(set)
+            EndSignals(set)
         }
     }
 
@@ -150,13 +150,13 @@ impl Signals {
     }
 }
 
-fn failure(error: Error) -> Failure {
+fn failure(error: Error) -> CommandFailure {
     match error {
         Error::Pool(error) => error.into(),
-        Error::Taken(_) => Failure::Usage(error.to_string()),
-        Error::Rack(_) => Failure::Lacking(error.to_string()),
+        Error::Taken(_) => CommandFailure::Usage(error.to_string()),
+        Error::Rack(_) => CommandFailure::Lacking(error.to_string()),
         Error::Listen { .. } => {
-            Failure::Lacking(format!("{error}: give --socket in a folder that you may write to"))
+            CommandFailure::Lacking(format!("{error}: give --socket in a folder that you may write to"))
         }
     }
 }

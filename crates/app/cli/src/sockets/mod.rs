@@ -2,9 +2,9 @@
 
 mod broker;
 
-use crate::failure::{Failure, say};
+use crate::failure::{CommandFailure, say};
 use crate::stdout::print;
-use broker::Serving;
+use broker::ServedBroker;
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     verb: Option<Verb>,
     #[command(flatten)]
-    place: broker::Place,
+    place: broker::BrokerSocket,
     /// Print what was carried as one JSON object on stdout; the program's own output goes to stderr
     #[arg(long)]
     json: bool,
@@ -52,12 +52,12 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand)]
 enum Verb {
     /// Connects the ends of connections to each other, until SIGINT or SIGTERM
-    Serve(broker::Place),
+    Serve(broker::BrokerSocket),
 }
 
 /// Answer of `--json`.
 #[derive(Serialize)]
-struct Answer {
+struct SocketsReport {
     command: Vec<String>,
     /// Exit status of the program, in the convention of shells.
     status: i32,
@@ -69,17 +69,17 @@ struct Answer {
 }
 
 /// Runs `unrack sockets`.
-pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     if let Some(Verb::Serve(place)) = &args.verb {
         return broker::serve(place);
     }
-    let library = library().map_err(Failure::Lacking)?;
-    let serving = Serving::start(&args.place, &[])?;
+    let library = library().map_err(CommandFailure::Lacking)?;
+    let serving = ServedBroker::start(&args.place, &[])?;
     let status = run(command(&args, &library, &serving.path), &args.program[0])?;
     let (carried, refused, bytes) = serving.stop();
     if args.json {
         let command = args.program.iter().map(|word| word.to_string_lossy().into()).collect();
-        let answer = Answer { command, status, carried, refused, bytes_by_reference: bytes };
+        let answer = SocketsReport { command, status, carried, refused, bytes_by_reference: bytes };
         print(&format!("{}\n", serde_json::to_string(&answer).expect("plain data")))?;
     } else {
         tell(carried, bytes);
@@ -96,12 +96,12 @@ pub(crate) fn run_in_rack(
     folder: &Path,
     hosts: &[SharingHost],
     mut command: Command,
-) -> Result<ExitCode, Failure> {
-    let cannot = |why: std::io::Error| Failure::Failed(format!("cannot lock {}: {why}", folder.display()));
+) -> Result<ExitCode, CommandFailure> {
+    let cannot = |why: std::io::Error| CommandFailure::Failed(format!("cannot lock {}: {why}", folder.display()));
     let folder_file = std::fs::File::open(folder).map_err(cannot)?;
     // The lock makes sure that only one of several programs that start at the same time starts the broker.
     flock(&folder_file, FlockOperation::LockExclusive).map_err(|why| cannot(why.into()))?;
-    let serving = Serving::start(&broker::Place::at(folder.join("sockets.sock")), hosts)?;
+    let serving = ServedBroker::start(&broker::BrokerSocket::at(folder.join("sockets.sock")), hosts)?;
     drop(folder_file);
     command.env(unrack_socket::SOCKET_VARIABLE, &serving.path);
     let program = command.get_program().to_owned();
@@ -158,10 +158,10 @@ fn command(args: &Args, library: &Path, socket: &Path) -> Command {
 }
 
 /// Runs a program, and returns its exit status in the convention of shells.
-fn run(mut command: Command, program: &OsStr) -> Result<i32, Failure> {
+fn run(mut command: Command, program: &OsStr) -> Result<i32, CommandFailure> {
     let mut child = command
         .spawn()
-        .map_err(|error| Failure::Lacking(format!("cannot run {}: {error}", program.to_string_lossy())))?;
+        .map_err(|error| CommandFailure::Lacking(format!("cannot run {}: {error}", program.to_string_lossy())))?;
     PROGRAM.store(child.id() as i32, Ordering::Relaxed);
     for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGINT] {
         // The terminal sends SIGINT to the program, too, so this process ignores it and waits for the program.
@@ -170,7 +170,7 @@ fn run(mut command: Command, program: &OsStr) -> Result<i32, Failure> {
         unsafe { libc::signal(signal, then) };
     }
     let ended =
-        child.wait().map_err(|error| Failure::Failed(format!("cannot wait for the program: {error}")))?;
+        child.wait().map_err(|error| CommandFailure::Failed(format!("cannot wait for the program: {error}")))?;
     Ok(ended.code().unwrap_or_else(|| 128 + ended.signal().unwrap_or(0)))
 }
 

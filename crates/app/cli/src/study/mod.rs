@@ -3,7 +3,7 @@
 mod programs;
 
 use crate::completions;
-use crate::failure::{Failure, say};
+use crate::failure::{CommandFailure, say};
 use crate::folder;
 use crate::points_bar::PointsBar;
 use crate::stdout::print;
@@ -14,12 +14,12 @@ use std::process::ExitCode;
 use unrack_build::build;
 use unrack_grid::runner::cores;
 use unrack_record::{
-    HostRow, KeptPoints, Machine, Purpose, RunFolder, Started, atomic_write, read_json, write_json,
+    HostRow, KeptPoints, Machine, RunPurpose, RunFolder, StartedCommand, atomic_write, read_json, write_json,
 };
 use unrack_report::write_svgs;
 use unrack_study::charts::charts;
 use unrack_study::costs::MeasuredCosts;
-use unrack_study::page::{Done, PICTURES, markdown};
+use unrack_study::page::{StudyOutcome, PICTURES, markdown};
 use unrack_study::programs::values;
 use unrack_study::run::run;
 use unrack_study::{Compared, Study, StudyError, StudyResults, StudyScale, Verdict, computed, figure};
@@ -50,11 +50,11 @@ enum Verb {
     /// Lists the studies
     List,
     /// Runs studies, and writes their page
-    Run(Run),
+    Run(StudyRun),
 }
 
 #[derive(clap::Args)]
-struct Run {
+struct StudyRun {
     /// Studies as `unrack study list` names them, or `all` for all that do not measure this machine
     #[arg(required = true, value_name = "NAME|all", add = ArgValueCompleter::new(completions::studies))]
     names: Vec<String>,
@@ -77,7 +77,7 @@ struct Run {
 
 /// Results of all studies: `results.json`.
 #[derive(Serialize)]
-struct Found<'a> {
+struct StudyReport<'a> {
     version: &'a str,
     quick: bool,
     studies: Vec<FoundStudy<'a>>,
@@ -87,7 +87,7 @@ struct Found<'a> {
 #[derive(Serialize)]
 struct Printed<'a> {
     #[serde(flatten)]
-    found: Found<'a>,
+    found: StudyReport<'a>,
     machine: Machine,
 }
 
@@ -115,7 +115,7 @@ struct FoundStudy<'a> {
 }
 
 /// Runs `unrack study`.
-pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     let studies = unrack_study::all()?;
     match args.verb {
         Verb::List => {
@@ -130,16 +130,16 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     }
 }
 
-impl Run {
-    fn run(&self, studies: Vec<Study>) -> Result<ExitCode, Failure> {
-        let started = Started::now(build());
+impl StudyRun {
+    fn run(&self, studies: Vec<Study>) -> Result<ExitCode, CommandFailure> {
+        let started = StartedCommand::now(build());
         let chosen = self.chosen(studies)?;
         let scale = if self.quick { StudyScale::Quick } else { StudyScale::Full };
         let costs = self.costs.as_deref().map(MeasuredCosts::load).transpose()?;
         let with_costs: Vec<Option<Study>> =
             chosen.iter().map(|study| costs.as_ref()?.applied(study)).collect();
         if costs.is_some() && with_costs.iter().all(Option::is_none) {
-            return Err(Failure::Usage(
+            return Err(CommandFailure::Usage(
                 "none of these studies takes measured costs: leave out --costs, or name drack/fig13".into(),
             ));
         }
@@ -168,10 +168,10 @@ impl Run {
                 costs.beside(figures, &study.figures, &simulated);
             }
         }
-        let done: Vec<Done> = both()
+        let done: Vec<StudyOutcome> = both()
             .zip(&figures)
             .zip(&with_costs)
-            .map(|(((study, results), figures), with)| Done {
+            .map(|(((study, results), figures), with)| StudyOutcome {
                 study,
                 results,
                 figures,
@@ -182,7 +182,7 @@ impl Run {
         let text = match self.json {
             true => {
                 let printed = Printed { found: self.found(&done), machine: started.machine() };
-                serde_json::to_string(&printed).map_err(|why| Failure::Failed(why.to_string()))? + "\n"
+                serde_json::to_string(&printed).map_err(|why| CommandFailure::Failed(why.to_string()))? + "\n"
             }
             false => table(&done),
         };
@@ -191,11 +191,11 @@ impl Run {
         Ok(ExitCode::from(u8::from(figures.iter().flatten().any(figure::fails))))
     }
 
-    fn chosen(&self, studies: Vec<Study>) -> Result<Vec<Study>, Failure> {
+    fn chosen(&self, studies: Vec<Study>) -> Result<Vec<Study>, CommandFailure> {
         let known = |name: &String| name == "all" || studies.iter().any(|study| study.name == *name);
         if let Some(name) = self.names.iter().find(|name| !known(name)) {
             let names: Vec<_> = studies.iter().map(|study| study.name.as_str()).chain(["all"]).collect();
-            return Err(Failure::Usage(format!("no study is called `{name}`{}", hint(name, &names))));
+            return Err(CommandFailure::Usage(format!("no study is called `{name}`{}", hint(name, &names))));
         }
         let asked = |study: &Study| {
             self.names.iter().any(|name| (name == "all" && !study.measured) || *name == study.name)
@@ -205,7 +205,7 @@ impl Run {
 
     /// Creates the folder, unless a page in it would be lost: a run may replace the page of an earlier run only if it includes all studies
     /// of that run.
-    fn folder(&self, chosen: &[Study]) -> Result<RunFolder, Failure> {
+    fn folder(&self, chosen: &[Study]) -> Result<RunFolder, CommandFailure> {
         let earlier = read_json::<Earlier>(self.out.join("results.json")).ok().filter(|_| !self.replace);
         if let Some(earlier) = earlier {
             let is_chosen = |name: &str| chosen.iter().any(|study| study.name == name);
@@ -213,18 +213,18 @@ impl Run {
             let lost = lost.map(|study| format!("{}, which this run lacks", study.name));
             let other = if earlier.quick { "a quick run" } else { "a full run" };
             if let Some(lost) = lost.or((earlier.quick != self.quick).then(|| other.into())) {
-                return Err(Failure::Usage(format!(
+                return Err(CommandFailure::Usage(format!(
                     "{} has the results of {lost}: name another folder, or give --replace to replace its page \
                      (finished points are kept)",
                     self.out.display()
                 )));
             }
         }
-        folder::create(&self.out, &Purpose::new("study", self.names.join(" "), ""), self.replace)
+        folder::create(&self.out, &RunPurpose::new("study", self.names.join(" "), ""), self.replace)
     }
 
-    fn write(&self, done: &[Done], started: &Started) -> Result<(), Failure> {
-        for Done { study, results, .. } in done {
+    fn write(&self, done: &[StudyOutcome], started: &StartedCommand) -> Result<(), CommandFailure> {
+        for StudyOutcome { study, results, .. } in done {
             write_svgs(&charts(study, results), self.out.join(PICTURES))?;
         }
         let HostRow { cpu, cores, kernel, .. } = started.machine().host;
@@ -235,8 +235,8 @@ impl Run {
         Ok(write_json(self.out.join("manifest.json"), &started.manifest(0, None, settings))?)
     }
 
-    fn found<'a>(&self, done: &'a [Done]) -> Found<'a> {
-        let one = |done: &Done<'a>| FoundStudy {
+    fn found<'a>(&self, done: &'a [StudyOutcome]) -> StudyReport<'a> {
+        let one = |done: &StudyOutcome<'a>| FoundStudy {
             name: &done.study.name,
             title: &done.study.title,
             source: &done.study.source,
@@ -245,14 +245,14 @@ impl Run {
             costs: done.costs,
         };
         let studies = done.iter().map(one).collect();
-        Found { version: env!("CARGO_PKG_VERSION"), quick: self.quick, studies }
+        StudyReport { version: env!("CARGO_PKG_VERSION"), quick: self.quick, studies }
     }
 }
 
 /// Returns the figures of each study, as text for people.
-fn table(done: &[Done]) -> String {
+fn table(done: &[StudyOutcome]) -> String {
     let mut text = String::new();
-    for Done { study, figures, .. } in done {
+    for StudyOutcome { study, figures, .. } in done {
         text += &format!("{}: {}\n", study.name, study.title);
         for figure in *figures {
             text += &format!("  {:12} {}\n", verdict(figure), figure.what);
@@ -290,12 +290,12 @@ fn verdict(figure: &Compared) -> &'static str {
     }
 }
 
-impl From<StudyError> for Failure {
-    fn from(error: StudyError) -> Failure {
+impl From<StudyError> for CommandFailure {
+    fn from(error: StudyError) -> CommandFailure {
         match error {
-            StudyError::Record(error) => Failure::from(error),
+            StudyError::Record(error) => CommandFailure::from(error),
             StudyError::File { .. } | StudyError::Scenario { .. } | StudyError::Costs { .. } => {
-                Failure::Usage(error.to_string())
+                CommandFailure::Usage(error.to_string())
             }
         }
     }

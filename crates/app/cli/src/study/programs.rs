@@ -1,6 +1,6 @@
 //! Runs of a study's programs. A separate command measures each program; the study stores its run folder and its answer.
 
-use crate::failure::{Failure, say};
+use crate::failure::{CommandFailure, say};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use unrack_study::{Study, StudyScale};
 
 /// Stored answer, with the sources of the measurement and the arguments of the command.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct KeptAnswer {
     /// `UNRACK_MEASURING` of the build.
     sources: String,
     asked: Vec<String>,
@@ -26,13 +26,13 @@ pub(super) fn run(
     study: &Study,
     scale: StudyScale,
     folder: &RunFolder,
-) -> Result<Vec<ProgramFound>, Failure> {
+) -> Result<Vec<ProgramFound>, CommandFailure> {
     let is_asked = |program: &&StudyProgram| scale == StudyScale::Full || program.quick;
     let asked: Vec<&StudyProgram> = study.programs.iter().filter(is_asked).collect();
     if !asked.is_empty() {
         let path = folder.path("programs");
         std::fs::create_dir_all(&path)
-            .map_err(|why| Failure::Failed(format!("cannot make {}: {why}", path.display())))?;
+            .map_err(|why| CommandFailure::Failed(format!("cannot make {}: {why}", path.display())))?;
     }
     let mut found = Vec::new();
     for (n, program) in asked.iter().enumerate() {
@@ -40,15 +40,15 @@ pub(super) fn run(
         let file = format!("{name}.json");
         let sources = unrack_build::MEASURING.to_string();
         let question = [&program.prepare[..], &arguments(program, Path::new(""))].concat();
-        let is_same = |kept: &Kept| kept.sources == sources && kept.asked == question;
-        let kept = read_json::<Kept>(folder.path(&file)).ok().filter(is_same);
+        let is_same = |kept: &KeptAnswer| kept.sources == sources && kept.asked == question;
+        let kept = read_json::<KeptAnswer>(folder.path(&file)).ok().filter(is_same);
         let answer = match kept {
             Some(kept) => kept.answer,
             None => {
                 say(&format!("{} of {}: {}", n + 1, asked.len(), program.name));
                 let answer = one(program, &folder.path(&name))?;
                 if is_answered(program.measure, &answer) {
-                    folder.write_json(&file, &Kept { sources, asked: question, answer: answer.clone() })?;
+                    folder.write_json(&file, &KeptAnswer { sources, asked: question, answer: answer.clone() })?;
                 }
                 answer
             }
@@ -72,9 +72,9 @@ fn is_answered(measure: Measurement, answer: &Value) -> bool {
 
 /// Measures one program, and returns the answer of the measuring command. The program's input is small, unless the environment variable
 /// `UNRACK_TEST_SCALE` is `full`.
-fn one(program: &StudyProgram, out: &Path) -> Result<Value, Failure> {
+fn one(program: &StudyProgram, out: &Path) -> Result<Value, CommandFailure> {
     let here = std::env::current_exe()
-        .map_err(|why| Failure::Failed(format!("cannot find this executable: {why}")))?;
+        .map_err(|why| CommandFailure::Failed(format!("cannot find this executable: {why}")))?;
     let beside = |name: &str| here.with_file_name(name);
     let with_environment = |mut command: Command| {
         command
@@ -86,7 +86,7 @@ fn one(program: &StudyProgram, out: &Path) -> Result<Value, Failure> {
     if let Some((first, rest)) = program.prepare.split_first() {
         let mut prepare = with_environment(Command::new(first));
         let status = prepare.args(rest).status().map_err(|why| {
-            Failure::Lacking(format!(
+            CommandFailure::Lacking(format!(
                 "cannot run {first}: {why}: run this study in the folder of Unrack's sources"
             ))
         })?;
@@ -94,7 +94,7 @@ fn one(program: &StudyProgram, out: &Path) -> Result<Value, Failure> {
             return Ok(withheld("lacking", format!("{} lacks something here", program.name)));
         }
         if !status.success() {
-            return Err(Failure::Failed(format!("{first} could not make the inputs of {}", program.name)));
+            return Err(CommandFailure::Failed(format!("{first} could not make the inputs of {}", program.name)));
         }
     }
     if program.measure == Measurement::Native {
@@ -105,23 +105,23 @@ fn one(program: &StudyProgram, out: &Path) -> Result<Value, Failure> {
         .args(arguments(program, out))
         .stderr(Stdio::inherit())
         .output()
-        .map_err(|why| Failure::Failed(format!("cannot run unrack: {why}")))?;
+        .map_err(|why| CommandFailure::Failed(format!("cannot run unrack: {why}")))?;
     match output.status.code() {
         Some(0) => {
             let mut answer: Value =
-                serde_json::from_slice(&output.stdout).map_err(|why| Failure::Failed(why.to_string()))?;
+                serde_json::from_slice(&output.stdout).map_err(|why| CommandFailure::Failed(why.to_string()))?;
             if program.measure == Measurement::Compare {
                 let captured = trace::read(out.join("trace.parquet")).ok();
                 answer[BURSTINESS] = captured.and_then(|(_, rows)| burstiness(&rows)).into();
             }
             Ok(answer)
         }
-        Some(3) => Err(Failure::Lacking(format!(
+        Some(3) => Err(CommandFailure::Lacking(format!(
             "the programs of this study cannot be run here (above): {}",
             program.name
         ))),
         // A status of 128 or more means that a signal ended the command. The sender of the signal wants the study to end, too.
-        Some(128..) | None => Err(Failure::Failed(format!("{} was ended: {}", program.name, output.status))),
+        Some(128..) | None => Err(CommandFailure::Failed(format!("{} was ended: {}", program.name, output.status))),
         Some(_) => {
             Ok(withheld("failed", format!("{} could not be measured: {}", program.name, output.status)))
         }
@@ -161,9 +161,9 @@ fn words(measure: Measurement) -> &'static [&'static str] {
 }
 
 /// Runs a program natively for the requested number of times, and returns the median times.
-fn natively(program: &StudyProgram, build: &Path, out: &Path) -> Result<Value, Failure> {
+fn natively(program: &StudyProgram, build: &Path, out: &Path) -> Result<Value, CommandFailure> {
     std::fs::create_dir_all(out)
-        .map_err(|why| Failure::Failed(format!("cannot make {}: {why}", out.display())))?;
+        .map_err(|why| CommandFailure::Failed(format!("cannot make {}: {why}", out.display())))?;
     let mut command: Vec<OsString> = vec!["env".into()];
     let mut variable = OsString::from("UNRACK_BUILD=");
     variable.push(build);

@@ -4,7 +4,7 @@ mod text;
 mod touch;
 
 use crate::budget;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::stdout::{print_answer, print_json};
 use crate::steps::{StepBar, asking};
 use std::ffi::OsString;
@@ -59,7 +59,7 @@ pub(crate) struct Args {
 }
 
 /// Runs `unrack swap`.
-pub(crate) fn main(args: Args, undo: Undo) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args, undo: Undo) -> Result<ExitCode, CommandFailure> {
     let question = SwapQuestion {
         command: args.command,
         local: args.local,

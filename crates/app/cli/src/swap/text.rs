@@ -1,7 +1,7 @@
 //! Text of the answer of `unrack swap`.
 
 use std::fmt::Write;
-use unrack_compare::{Predicted, SwapAnswer, Swapped, Touches};
+use unrack_compare::{PredictedSwap, SwapAnswer, Swapped, Touches};
 
 /// Returns the answer as text for people.
 pub(super) fn of(answer: &SwapAnswer) -> String {
@@ -12,7 +12,7 @@ pub(super) fn of(answer: &SwapAnswer) -> String {
     if let Some(native) = &answer.native {
         line("native", format!("{:.2} s", native.median_s));
     }
-    if let Some(Predicted { run_s, run_ci95_s: [low, high], .. }) = answer.predicted {
+    if let Some(PredictedSwap { run_s, run_ci95_s: [low, high], .. }) = answer.predicted {
         line("predicted under swap", format!("{run_s:.2} s ({low:.2} to {high:.2})"));
     }
     if let Some(swap) = &answer.swap {
@@ -38,7 +38,7 @@ pub(super) fn of(answer: &SwapAnswer) -> String {
     if let Some(together) = &answer.cost.together {
         line("", format!("{} for {} threads at the same time", said(together), together.threads));
     }
-    if let Some(Predicted { overlap, fault_ns, .. }) = answer.predicted {
+    if let Some(PredictedSwap { overlap, fault_ns, .. }) = answer.predicted {
         line("", format!("{:.1} us as they overlap here ({overlap:.2} at a time)", fault_ns / 1e3));
     }
     line(

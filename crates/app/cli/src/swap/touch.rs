@@ -1,6 +1,6 @@
 //! `unrack __touch-swap`: the program that measures the cost of the kernel's page faults; see [`unrack_swap::touch`].
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use std::io::Read;
 use std::process::ExitCode;
 use unrack_swap::touch::touch;
@@ -16,11 +16,11 @@ pub(crate) struct TouchArgs {
 
 impl TouchArgs {
     /// Touches pages with the contents read from stdin, and prints the times.
-    pub(crate) fn main(self) -> Result<ExitCode, Failure> {
+    pub(crate) fn main(self) -> Result<ExitCode, CommandFailure> {
         let mut contents = Vec::new();
         let read = std::io::stdin().read_to_end(&mut contents);
         let touched = read.and_then(|_| touch(self.pages, self.threads, &contents, std::io::stdout()));
-        touched.map_err(|why| Failure::Failed(why.to_string()))?;
+        touched.map_err(|why| CommandFailure::Failed(why.to_string()))?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,7 +1,7 @@
 //! `unrack sweep --cluster`: runs points on the workers of a Dask cluster, through the Python package.
 
 use super::GridArgs;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,9 +14,9 @@ pub(super) fn run(
     scheduler: &str,
     source: &ScenarioSource,
     kept: &Path,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let python = python();
-    check_package(&python).map_err(Failure::Lacking)?;
+    check_package(&python).map_err(CommandFailure::Lacking)?;
     let mut command = Command::new(&python);
     command.args(["-m", "unrack.cluster", scheduler]).arg(&args.scenario).arg(kept);
     command.args(args.set.iter().map(|set| format!("--set={set}")));
@@ -28,16 +28,16 @@ pub(super) fn run(
     };
     command.env(PARENT_VARIABLE, std::process::id().to_string());
     command.stdin(if text.is_some() { Stdio::piped() } else { Stdio::null() });
-    let failed = |why: std::io::Error| Failure::Failed(format!("cannot run {}: {why}", python.display()));
+    let failed = |why: std::io::Error| CommandFailure::Failed(format!("cannot run {}: {why}", python.display()));
     let mut child = command.spawn().map_err(failed)?;
     pass(&mut child, text.unwrap_or_default()).map_err(failed)?;
     let text =
         "the cluster did not run all points, for the reason above; finished points are kept".to_string();
     match child.wait().map_err(failed)?.code() {
         Some(0) => Ok(()),
-        Some(2) => Err(Failure::Usage(text)),
-        Some(3) => Err(Failure::Lacking(text)),
-        _ => Err(Failure::Failed(text)),
+        Some(2) => Err(CommandFailure::Usage(text)),
+        Some(3) => Err(CommandFailure::Lacking(text)),
+        _ => Err(CommandFailure::Failed(text)),
     }
 }
 

@@ -2,13 +2,13 @@
 
 use super::part::PartFile;
 use super::{created, save, show};
-use crate::fail_if::{self, FailIf, Shape};
-use crate::failure::{Failure, say};
+use crate::fail_if::{self, FailIf, ValueShape};
+use crate::failure::{CommandFailure, say};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use unrack_build::build;
 use unrack_grid::sweep::KEPT;
-use unrack_record::{KeptPoints, Started};
+use unrack_record::{KeptPoints, StartedCommand};
 use unrack_sim::Summary;
 
 #[derive(clap::Args)]
@@ -30,9 +30,9 @@ pub(super) struct Args {
 }
 
 /// Runs `unrack sweep merge`.
-pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
-    let started = Started::now(build());
-    args.fail_if.iter().try_for_each(|limit| limit.check(&Shape::from_type::<Summary>()))?;
+pub(super) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
+    let started = StartedCommand::now(build());
+    args.fail_if.iter().try_for_each(|limit| limit.check(&ValueShape::from_type::<Summary>()))?;
     let file = args.whole()?;
     let found = args.found(&file)?;
     let folder = created(&args.out, &file.plan, &file.file, args.replace)?;
@@ -53,7 +53,7 @@ pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
 
 impl Args {
     /// Returns the description of the whole sweep, in which all parts must agree.
-    fn whole(&self) -> Result<PartFile, Failure> {
+    fn whole(&self) -> Result<PartFile, CommandFailure> {
         let mut whole: Option<(PartFile, &PathBuf)> = None;
         for folder in &self.parts {
             let files = PartFile::all_in(folder)?;
@@ -62,12 +62,12 @@ impl Args {
                     "{} has no part of a sweep: name the folders that `unrack sweep --part` wrote",
                     folder.display()
                 );
-                return Err(Failure::Usage(text));
+                return Err(CommandFailure::Usage(text));
             }
             for file in files {
                 match &whole {
                     Some((first, of)) if first.plan != file.plan => {
-                        return Err(Failure::Usage(format!(
+                        return Err(CommandFailure::Usage(format!(
                             "{} and {} have parts of two sweeps: parts of one have the same scenario, values and \
                              seeds",
                             of.display(),
@@ -83,7 +83,7 @@ impl Args {
     }
 
     /// Returns the results of all points, in the order of the points.
-    fn found(&self, file: &PartFile) -> Result<Vec<Summary>, Failure> {
+    fn found(&self, file: &PartFile) -> Result<Vec<Summary>, CommandFailure> {
         let open = |folder: &PathBuf| KeptPoints::open(folder.join(KEPT), &build());
         let folders = self.parts.iter().map(open).collect::<Result<Vec<_>, _>>()?;
         let read = |hash: &str| folders.iter().find_map(|kept| kept.read(hash, &file.plan.asked));
@@ -98,7 +98,7 @@ impl Args {
         parts.sort_unstable();
         parts.dedup();
         let parts: Vec<String> = parts.iter().map(u32::to_string).collect();
-        Err(Failure::Failed(format!(
+        Err(CommandFailure::Failed(format!(
             "{} of {all} points are missing, the first with {}: run part {} of {of} again with this build of \
              unrack, and name all folders",
             missing.len(),

@@ -8,8 +8,8 @@ pub(crate) use self::cluster::check_cluster;
 
 use self::part::PartFile;
 use crate::completions;
-use crate::fail_if::{self, FailIf, Shape};
-use crate::failure::{Failure, say};
+use crate::fail_if::{self, FailIf, ValueShape};
+use crate::failure::{CommandFailure, say};
 use crate::points_bar::PointsBar;
 use crate::stdout;
 use clap_complete::engine::ArgValueCompleter;
@@ -19,9 +19,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use unrack_build::build;
 use unrack_grid::runner::cores;
-use unrack_grid::sweep::{KEPT, Plan, Points, SweepPart};
+use unrack_grid::sweep::{KEPT, GridPlan, GridPoints, SweepPart};
 use unrack_grid::{ScenarioOrigin, ScenarioSource, axes, sweep_folder};
-use unrack_record::{KeptPoints, Machine, RunFolder, Started, Sweep};
+use unrack_record::{KeptPoints, Machine, RunFolder, StartedCommand, Sweep};
 use unrack_report::{sweep_figures, sweep_text, write_svgs};
 use unrack_sim::Summary;
 
@@ -103,27 +103,27 @@ struct GridArgs {
 
 /// Output of `--json`: the contents of `sweep.json`, and the use of the machine's resources.
 #[derive(Serialize)]
-struct Found<'a> {
+struct SweepReport<'a> {
     #[serde(flatten)]
     sweep: &'a Sweep,
     machine: Machine,
 }
 
 /// Runs `unrack sweep`.
-pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     match args {
         Args { verb: Some(Verb::Merge(args)), .. } => merge::main(args),
         Args { grid: Some(args), .. } => sweep(args),
-        _ => Err(Failure::Usage("name a scenario file".into())),
+        _ => Err(CommandFailure::Usage("name a scenario file".into())),
     }
 }
 
-fn sweep(args: GridArgs) -> Result<ExitCode, Failure> {
-    let started = Started::now(build());
-    args.fail_if.iter().try_for_each(|limit| limit.check(&Shape::from_type::<Summary>()))?;
-    let axes = axes::parsed(&args.set, args.seeds.as_deref()).map_err(Failure::Usage)?;
+fn sweep(args: GridArgs) -> Result<ExitCode, CommandFailure> {
+    let started = StartedCommand::now(build());
+    args.fail_if.iter().try_for_each(|limit| limit.check(&ValueShape::from_type::<Summary>()))?;
+    let axes = axes::parsed(&args.set, args.seeds.as_deref()).map_err(CommandFailure::Usage)?;
     let source = ScenarioSource { origin: ScenarioOrigin::named(&args.scenario)?, transfers: args.transfers };
-    let points = Points::check(&source, axes, || {})?;
+    let points = GridPoints::check(&source, axes, || {})?;
     let name = args.scenario.display().to_string();
     let folder = created(&args.out, &points.plan(), &name, args.replace)?;
     if let Some(scheduler) = &args.cluster {
@@ -148,13 +148,13 @@ fn sweep(args: GridArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Creates the folder of a sweep. A folder that cannot be created is a usage error.
-fn created(out: &Path, plan: &Plan, name: &str, replace: bool) -> Result<RunFolder, Failure> {
-    sweep_folder::create(out, plan, name, replace).map_err(|why| Failure::Usage(why.to_string()))
+fn created(out: &Path, plan: &GridPlan, name: &str, replace: bool) -> Result<RunFolder, CommandFailure> {
+    sweep_folder::create(out, plan, name, replace).map_err(|why| CommandFailure::Usage(why.to_string()))
 }
 
 impl GridArgs {
     /// Runs the points of this part that are not in the folder yet.
-    fn run(&self, folder: &RunFolder, points: &Points) -> Result<Vec<Summary>, Failure> {
+    fn run(&self, folder: &RunFolder, points: &GridPoints) -> Result<Vec<Summary>, CommandFailure> {
         let place = folder.path(KEPT);
         let kept = KeptPoints::open(&place, &build())?;
         Ok(points.run(
@@ -166,7 +166,7 @@ impl GridArgs {
     }
 
     /// Returns the description of a part of a sweep. It has all that the folder of the whole sweep needs in addition to the results.
-    fn part_file(&self, source: &ScenarioSource, points: &Points) -> Result<PartFile, Failure> {
+    fn part_file(&self, source: &ScenarioSource, points: &GridPoints) -> Result<PartFile, CommandFailure> {
         let (first, _) = source.origin.load(&points.all[0].set)?;
         Ok(PartFile {
             part: self.part.unwrap_or(SweepPart::WHOLE),
@@ -185,11 +185,11 @@ impl GridArgs {
 }
 
 /// Prints the table.
-fn show(sweep: &Sweep, json: bool, started: &Started) -> Result<(), Failure> {
+fn show(sweep: &Sweep, json: bool, started: &StartedCommand) -> Result<(), CommandFailure> {
     let text = match json {
         true => {
-            let found = Found { sweep, machine: started.machine() };
-            serde_json::to_string(&found).map_err(|why| Failure::Failed(why.to_string()))? + "\n"
+            let found = SweepReport { sweep, machine: started.machine() };
+            serde_json::to_string(&found).map_err(|why| CommandFailure::Failed(why.to_string()))? + "\n"
         }
         false => sweep_text(sweep),
     };
@@ -202,11 +202,11 @@ fn save(
     out: &Path,
     file: &PartFile,
     sweep: &Sweep,
-    started: &Started,
-) -> Result<(), Failure> {
+    started: &StartedCommand,
+) -> Result<(), CommandFailure> {
     folder.write_json("sweep.json", sweep)?;
     sweep.write_parquet(folder.path("sweep.parquet"))?;
-    write_svgs(&sweep_figures(sweep), out).map_err(|why| Failure::Failed(why.to_string()))?;
+    write_svgs(&sweep_figures(sweep), out).map_err(|why| CommandFailure::Failed(why.to_string()))?;
     let manifest = started.manifest(file.seed, Some(file.scenario.clone()), file.settings.clone());
     Ok(folder.write_json("manifest.json", &manifest)?)
 }

@@ -1,9 +1,9 @@
 //! Part of a sweep that is run separately: its points, and the description of the whole sweep in its folder.
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use unrack_grid::sweep::{Plan, SweepPart};
+use unrack_grid::sweep::{GridPlan, SweepPart};
 use unrack_record::{RunFolder, read_json};
 
 /// Parses a part such as `2/4`, the second of four.
@@ -22,7 +22,7 @@ pub(super) fn parsed(text: &str) -> Result<SweepPart, String> {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct PartFile {
     pub part: SweepPart,
-    pub plan: Plan,
+    pub plan: GridPlan,
     /// Scenario file, as named on the command line.
     pub file: String,
     /// Seed of the first point.
@@ -35,14 +35,14 @@ pub(super) struct PartFile {
 
 impl PartFile {
     /// Writes the file of this part. Its name has the number of the part, because parts may share a folder.
-    pub(super) fn write(&self, folder: &RunFolder) -> Result<(), Failure> {
+    pub(super) fn write(&self, folder: &RunFolder) -> Result<(), CommandFailure> {
         let SweepPart { number, of } = self.part;
         Ok(folder.write_json(&format!("{PREFIX}{number}-of-{of}.json"), self)?)
     }
 
     /// Returns the files of all parts in a folder.
-    pub(super) fn all_in(folder: &Path) -> Result<Vec<PartFile>, Failure> {
-        let failed = |why: &dyn std::fmt::Display| Failure::Usage(format!("{}: {why}", folder.display()));
+    pub(super) fn all_in(folder: &Path) -> Result<Vec<PartFile>, CommandFailure> {
+        let failed = |why: &dyn std::fmt::Display| CommandFailure::Usage(format!("{}: {why}", folder.display()));
         let mut names = Vec::new();
         for entry in std::fs::read_dir(folder).map_err(|why| failed(&why))? {
             let name = entry.map_err(|why| failed(&why))?.file_name().to_string_lossy().into_owned();

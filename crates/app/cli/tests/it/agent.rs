@@ -6,7 +6,7 @@ use crate::common;
 use common::{Lab, compile, stderr, try_compile};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use unrack_testing::{Needed, skip};
+use unrack_testing::{TestRequirement, skip};
 
 /// Program with threads, forks, programs that it starts, and memory that grows, all of which it reads back.
 const WORK: &str = r#"
@@ -128,7 +128,7 @@ fn musl(lab: &Lab, name: &str, source: &str, options: &[&str]) -> Option<PathBuf
             Some(at)
         }
         Err(why) => {
-            skip(Needed::Musl, format!("needs musl-gcc: {why}"));
+            skip(TestRequirement::Musl, format!("needs musl-gcc: {why}"));
             None
         }
     }
@@ -290,7 +290,7 @@ int main(int count, char **words) {
         let options = ["-O0", "-g", &format!("-fsanitize={kind}")];
         let built = try_compile("cc", source, &program, &options).unwrap();
         if !built.status.success() {
-            skip(Needed::Sanitizers, stderr(&built));
+            skip(TestRequirement::Sanitizers, stderr(&built));
             continue;
         }
         assert!(same(&lab, &[word(&program)]) > 100, "{kind}");

@@ -5,7 +5,7 @@ use crate::common;
 use common::{Lab, wait_until};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use unrack_compare::{Asking, ComparisonFound, ComparisonQuestion, Error, RunsPlace, StepProgress};
+use unrack_compare::{QuestionCaller, ComparisonFound, ComparisonQuestion, Error, RunsPlace, StepProgress};
 
 /// Returns a small question about a command, with its folder in the lab.
 fn question(lab: &Lab, command: &[&str]) -> ComparisonQuestion {
@@ -20,8 +20,8 @@ fn question(lab: &Lab, command: &[&str]) -> ComparisonQuestion {
 }
 
 /// Returns a caller whose runs the command makes.
-fn asking<'a>(progress: &'a dyn StepProgress, cancel: &'a AtomicBool) -> Asking<'a> {
-    Asking { progress, cancel, runs: RunsPlace::Command(Path::new(env!("CARGO_BIN_EXE_unrack"))) }
+fn asking<'a>(progress: &'a dyn StepProgress, cancel: &'a AtomicBool) -> QuestionCaller<'a> {
+    QuestionCaller { progress, cancel, runs: RunsPlace::Command(Path::new(env!("CARGO_BIN_EXE_unrack"))) }
 }
 
 /// Returns whether a process with these words runs.
@@ -68,7 +68,7 @@ fn errors_of_the_command_are_those_of_the_question() {
     let Error::Usage(text) = ask(&["no-such-program"]) else { panic!("a wrong question") };
     assert!(text.contains("no-such-program"), "{text}");
     let absent = lab.path("no-such-command");
-    let nowhere = Asking { runs: RunsPlace::Command(&absent), ..asking(&(), &never) };
+    let nowhere = QuestionCaller { runs: RunsPlace::Command(&absent), ..asking(&(), &never) };
     let Err(Error::Lacking(text)) = question(&lab, &["true"]).ask(nowhere).map(drop) else {
         panic!("the command is lacking")
     };

@@ -3,7 +3,7 @@
 use crate::desk::{Desk, stderr, stdout};
 use serde_json::Value;
 use std::process::Command;
-use unrack_testing::{Needed, skip};
+use unrack_testing::{TestRequirement, skip};
 
 fn asked(desk: &Desk, more: &[&str]) -> Vec<Value> {
     let found: Value = serde_json::from_str(&desk.done(&[&["doctor", "--json"], more].concat())).unwrap();
@@ -64,7 +64,7 @@ fn what_a_verb_lacks_is_what_the_doctor_says_with_status_3() {
 #[test]
 fn a_program_that_runs_no_guest_is_found_by_trial() {
     if unrack_guests::check_machine().is_err() {
-        return skip(Needed::Guests, "QEMU, busybox or a kernel is not installed");
+        return skip(TestRequirement::Guests, "QEMU, busybox or a kernel is not installed");
     }
     let desk = Desk::new("doctor-trial");
     std::os::unix::fs::symlink("/bin/false", desk.path("qemu-system-x86_64")).unwrap();

@@ -5,7 +5,7 @@ use crate::common;
 use common::{Lab, compile, stderr};
 use std::path::Path;
 use std::process::Command;
-use unrack_testing::{Needed, skip};
+use unrack_testing::{TestRequirement, skip};
 
 /// Program that gives up what its first word names. Its child, and the child of that, check what was in memory before; given a second
 /// word, each waits for its pager first.
@@ -135,7 +135,7 @@ fn is_root() -> bool {
 fn children_after_rights_were_given_up_go_on_and_are_paged_where_that_can_be() {
     let Some(lab) = Lab::paging("given-up") else { return };
     if !is_root() {
-        return skip(Needed::Root, "only root has rights to give up");
+        return skip(TestRequirement::Root, "only root has rights to give up");
     }
     let program = lab.path("gives-up");
     compile(GIVES_UP, &program, &["-O1", "-pthread"]);
@@ -158,7 +158,7 @@ fn children_after_rights_were_given_up_go_on_and_are_paged_where_that_can_be() {
 fn children_of_a_static_program_go_on_after_rights_were_given_up() {
     let Some(lab) = Lab::paging("given-up-static") else { return };
     if !is_root() || !cfg!(target_arch = "x86_64") {
-        return skip(Needed::Root, "only root has rights to give up");
+        return skip(TestRequirement::Root, "only root has rights to give up");
     }
     let program = lab.path("static");
     compile(GIVES_UP, &program, &["-O1", "-pthread", "-static"]);

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use unrack_testing::{Needed, skip};
+use unrack_testing::{TestRequirement, skip};
 
 /// Task of this program in a host: `read`, or a text to be written to the device.
 const TASK: &str = "UNRACK_TEST_MEMORY";
@@ -37,7 +37,7 @@ impl Guests {
         let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
         let output = guests.desk.unrack(&[&guests.verb("up", &[&guests.scenario])[..], &sets].concat());
         if output.status.code() == Some(3) {
-            skip(Needed::Guests, stderr(&output));
+            skip(TestRequirement::Guests, stderr(&output));
             return None;
         }
         assert!(output.status.success(), "{}", stderr(&output));
@@ -223,7 +223,7 @@ fn a_device_on_the_bus_and_a_rack_whose_process_is_killed() {
 #[test]
 fn an_interrupted_up_leaves_nothing() {
     if unrack_guests::check_machine().is_err() {
-        return skip(Needed::Guests, "QEMU, busybox or a kernel is not installed");
+        return skip(TestRequirement::Guests, "QEMU, busybox or a kernel is not installed");
     }
     let desk = Desk::new("guests-interrupted");
     let (state, scenario) = (desk.path("state"), example("two-hosts.toml"));
@@ -256,7 +256,7 @@ exec "$REAL" "$@"
 #[ignore = "long: make soak runs it"]
 fn a_guest_that_stands_still_under_kvm_is_emulated() {
     if unrack_guests::check_machine().is_err() {
-        return skip(Needed::Guests, "QEMU, busybox or a kernel is not installed");
+        return skip(TestRequirement::Guests, "QEMU, busybox or a kernel is not installed");
     }
     let path = std::env::var("PATH").unwrap();
     let real = std::env::split_paths(&path).map(|folder| folder.join("qemu-system-x86_64"));

@@ -6,12 +6,12 @@ use common::{Lab, stderr};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
-use unrack_testing::Needed;
+use unrack_testing::TestRequirement;
 
 /// Lab for instrumented runs; `None`, with a message, without QEMU.
 fn lab(name: &str) -> Option<Lab> {
     if Command::new("qemu-x86_64").arg("-version").output().is_err() {
-        unrack_testing::skip(Needed::Qemu, "qemu-x86_64 is not in PATH");
+        unrack_testing::skip(TestRequirement::Qemu, "qemu-x86_64 is not in PATH");
         return None;
     }
     let plugin = Path::new(env!("CARGO_BIN_EXE_unrack")).with_file_name("libunrack_lines.so");

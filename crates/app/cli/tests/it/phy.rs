@@ -6,7 +6,7 @@ use desk::{Desk, example, stdout};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-use unrack_testing::{Needed, skip};
+use unrack_testing::{TestRequirement, skip};
 
 const SCRIPT: &str = "\
 frame hex=0800207705380e8b000000000800450000281c6600001b069ed70000594d000068d139284aeb0000307700007a0c50121ed262840000000000000000
@@ -103,7 +103,7 @@ fn a_trace_shows_every_block_and_can_be_captured() {
     fields.iter().for_each(|field| _ = command.args(["-e", field]));
     let output = match command.output() {
         Ok(output) => output,
-        Err(why) => return skip(Needed::Tshark, format!("tshark cannot be run ({why})")),
+        Err(why) => return skip(TestRequirement::Tshark, format!("tshark cannot be run ({why})")),
     };
     let lines = stdout(&output);
     assert!(
@@ -160,7 +160,7 @@ fn a_signal_trace_has_the_changes_of_the_dump() {
 
     let output = match Command::new("fst2vcd").args(["-f", &fst]).output() {
         Ok(output) => output,
-        Err(why) => return skip(Needed::Fst2vcd, format!("fst2vcd cannot be run ({why})")),
+        Err(why) => return skip(TestRequirement::Fst2vcd, format!("fst2vcd cannot be run ({why})")),
     };
     let (dumped, traced) = (changes(&dump), changes(&stdout(&output)));
     assert_eq!(dumped.len(), 18);

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
-use unrack_testing::{Needed, skip};
+use unrack_testing::{TestRequirement, skip};
 
 /// Program whose threads check all of its memory over and over until its input ends. It makes threads all the time, and
 /// with an argument forks; each child checks its memory, too.
@@ -230,7 +230,7 @@ pub(crate) fn lab(name: &str) -> Option<Lab> {
     let lab = Lab::paging(name)?;
     let capabilities = u64::from_str_radix(&status_of(std::process::id(), "CapEff:"), 16).unwrap();
     if capabilities & 1 << 19 == 0 {
-        skip(Needed::Userfaultfd, "needs CAP_SYS_PTRACE");
+        skip(TestRequirement::Userfaultfd, "needs CAP_SYS_PTRACE");
         return None;
     }
     Some(lab)

@@ -6,7 +6,7 @@ use crate::pid::{Server, checks, has_pager, kib_of, lab, threads};
 
 use common::{children, compile, stderr, wait_until};
 use std::process::Command;
-use unrack_testing::{Needed, skip};
+use unrack_testing::{TestRequirement, skip};
 
 /// Program of which one thread, but not the first, filters its system calls: at once, or with a word when it has the pager.
 const FILTERS: &str = r#"
@@ -257,7 +257,7 @@ fn what_a_fork_would_not_find_room_for_is_not_taken() {
     let Some(lab) = lab("headroom") else { return };
     // The server has 12 MiB and a little; three quarters of it twice do not fit.
     let Some(group) = Group::new("headroom", 24 << 20) else {
-        return skip(Needed::Root, "needs root and control groups of memory");
+        return skip(TestRequirement::Root, "needs root and control groups of memory");
     };
     let program = lab.path("waits");
     let source = r#"

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use unrack_pool::cache_control::Incoherent;
 use unrack_pool::wire::Access;
 use unrack_pool::{Client, Error};
-use unrack_testing::{Folder, Needed, skip};
+use unrack_testing::{TestFolder, TestRequirement, skip};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -54,9 +54,9 @@ fn text(bytes: &[u8]) -> String {
 #[test]
 fn serves_lists_and_starts_again_after_kill() {
     if let Err(why) = Incoherent::detect() {
-        return skip(Needed::Flush, why);
+        return skip(TestRequirement::Flush, why);
     }
-    let folder = Folder::new("serve");
+    let folder = TestFolder::new("serve");
     let socket = folder.join("pool.sock");
     let (first, status) = Served::new(&socket, &["--memory", "incoherent"]);
     assert_eq!(
@@ -127,7 +127,7 @@ fn serves_lists_and_starts_again_after_kill() {
 
 #[test]
 fn says_what_is_wrong() {
-    let folder = Folder::new("wrong");
+    let folder = TestFolder::new("wrong");
     let socket = folder.join("pool.sock");
     let absent = folder.join("absent/x").display().to_string();
     let serve = |more: &[&str]| {
@@ -171,7 +171,7 @@ fn says_what_is_wrong() {
 
 #[test]
 fn a_place_that_cannot_be_written_is_what_the_machine_lacks() {
-    let folder = Folder::new("place");
+    let folder = TestFolder::new("place");
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
     std::fs::write(folder.join("file"), b"").unwrap();
     let long = folder.join("x".repeat(120));
@@ -207,7 +207,7 @@ fn a_place_that_cannot_be_written_is_what_the_machine_lacks() {
 /// The folder of the default socket, too, exists only while a pool is served.
 #[test]
 fn a_pool_that_does_not_start_leaves_no_folder() {
-    let folder = Folder::new("default");
+    let folder = TestFolder::new("default");
     let mut command = unrack();
     command.args(["pool", "serve", "--capacity", "100TiB"]).env("XDG_RUNTIME_DIR", &folder);
     assert_eq!(command.output().unwrap().status.code(), Some(3));
@@ -217,7 +217,7 @@ fn a_pool_that_does_not_start_leaves_no_folder() {
 /// Programs that need a pool start one; it serves all of them and ends with the last.
 #[test]
 fn starts_on_demand() {
-    let folder = Folder::new("demand");
+    let folder = TestFolder::new("demand");
     let socket = folder.join("pool.sock");
     let unrack = env!("CARGO_BIN_EXE_unrack");
     let clients: Vec<Client> = std::thread::scope(|scope| {
@@ -251,7 +251,7 @@ fn starts_on_demand() {
 }
 
 /// A manager of one host of a device, in its own process.
-fn serve_host(folder: &Folder, host: u32, more: &[&str]) -> (Served, serde_json::Value) {
+fn serve_host(folder: &TestFolder, host: u32, more: &[&str]) -> (Served, serde_json::Value) {
     let device = folder.join("device");
     let mut command = unrack();
     command.args(["pool", "serve", "--json", "--device"]).arg(device).args(["--host", &host.to_string()]);
@@ -270,7 +270,7 @@ fn run(words: &[&str], path: &Path) -> Output {
 
 #[test]
 fn hosts_share_a_device_that_was_formatted_for_them() {
-    let folder = Folder::in_memory("hosts");
+    let folder = TestFolder::in_memory("hosts");
     let device = folder.join("device");
     std::fs::File::create(&device).and_then(|file| file.set_len(64 << 20)).unwrap();
     let unformatted = run(&["pool", "serve", "--host", "0", "--device", "{}"], &device);
@@ -335,7 +335,7 @@ fn hosts_share_a_device_that_was_formatted_for_them() {
 
 #[test]
 fn every_byte_between_hosts_is_checked() {
-    let folder = Folder::in_memory("check");
+    let folder = TestFolder::in_memory("check");
     let device = folder.join("device");
     std::fs::File::create(&device).and_then(|file| file.set_len(128 << 20)).unwrap();
     for memory in ["coherent", "model"] {

@@ -7,7 +7,7 @@ use desk::{Desk, example, stderr};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
-use unrack_testing::{Needed, skip};
+use unrack_testing::{TestRequirement, skip};
 
 #[path = "../../../../foundation/build/build.rs"]
 #[allow(dead_code, reason = "its `main` is cargo's")]
@@ -130,7 +130,7 @@ fn a_commit_is_found_in_a_repository_that_holds_the_tree() {
     workspace(&root);
     assert!(Commit::read(&root).is_none(), "an unpacked archive");
     if !git(&root, &["init", "-q"]) {
-        return skip(Needed::Git, "git is not installed");
+        return skip(TestRequirement::Git, "git is not installed");
     }
     assert!(Commit::read(&root).is_none(), "an unpacked archive in another's repository");
     assert!(git(&root, &["add", "."]) && git(&root, &["commit", "-qm", "first"]));

@@ -9,7 +9,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
-use unrack_testing::{Needed, skip};
+use unrack_testing::{TestRequirement, skip};
 
 const ROLE: &str = "UNRACK_TEST_ROLE";
 /// Host that a role connects to, or a folder in which roles meet.
@@ -40,7 +40,7 @@ impl Racks {
         let output = racks.desk.unrack(&arguments);
         if output.status.code() == Some(3) {
             let has_ip = Command::new("ip").arg("-V").output().is_ok();
-            skip(if has_ip { Needed::Namespaces } else { Needed::Iproute2 }, stderr(&output));
+            skip(if has_ip { TestRequirement::Namespaces } else { TestRequirement::Iproute2 }, stderr(&output));
             return None;
         }
         assert!(output.status.success(), "{}", stderr(&output));

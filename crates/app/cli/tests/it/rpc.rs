@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use unrack_testing::{Folder, Needed, skip};
+use unrack_testing::{TestFolder, TestRequirement, skip};
 
 fn bench(folder: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_unrack"));
@@ -29,7 +29,7 @@ const FEW: [&str; 12] = [
 fn has_two_cores() -> bool {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if cores < 2 {
-        skip(Needed::Cores, "client and server have a core each");
+        skip(TestRequirement::Cores, "client and server have a core each");
     }
     cores >= 2
 }
@@ -39,7 +39,7 @@ fn measures_what_was_asked_for() {
     if !has_two_cores() {
         return;
     }
-    let folder = Folder::new("json");
+    let folder = TestFolder::new("json");
     let output = bench(&folder, &FEW).args(["--json", "--memory", "model"]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -64,7 +64,7 @@ fn prints_tables() {
     if !has_two_cores() {
         return;
     }
-    let folder = Folder::new("tables");
+    let folder = TestFolder::new("tables");
     let output = bench(&folder, &FEW).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     for part in ["coherent memory, waiting: spin", "p99.9 ns", "not touched", "shared", "server's processor"]
@@ -80,7 +80,7 @@ fn killed_it_leaves_nothing() {
     if !has_two_cores() {
         return;
     }
-    let folder = Folder::new("killed");
+    let folder = TestFolder::new("killed");
     let mut command = bench(&folder, &["--time", "10s"]);
     let mut child = command.stdout(Stdio::null()).spawn().unwrap();
     let start = Instant::now();
@@ -103,7 +103,7 @@ fn what_is_left_when_its_server_is_killed_too_is_swept() {
     if !has_two_cores() {
         return;
     }
-    let folder = Folder::new("swept");
+    let folder = TestFolder::new("swept");
     let mut command = bench(&folder, &["--time", "10s"]);
     let mut child = command.stdout(Stdio::null()).spawn().unwrap();
     let start = Instant::now();
@@ -155,7 +155,7 @@ fn is_stopped(pid: u32) -> bool {
 
 #[test]
 fn says_what_is_wrong() {
-    let folder = Folder::new("wrong");
+    let folder = TestFolder::new("wrong");
     let wrong = [
         (["--sizes", "4B"], "--sizes 4B: give 8B to"),
         (["--windows", "300"], "300 is not in 0..=255"),

@@ -6,7 +6,7 @@ use common::{Lab, Marked, children, compile, run_folders, stderr, wait_until};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use unrack_testing::{Needed, skip};
+use unrack_testing::{TestRequirement, skip};
 
 /// Program that accesses 16 MiB in random order, and prints what it found.
 const WORK: &str = r#"
@@ -292,7 +292,7 @@ fn a_full_disk_ends_a_captured_run_with_the_reason() {
     command.env("XDG_CACHE_HOME", lab.path("cache")).env("TMPDIR", lab.path("tmp"));
     let output = command.output().unwrap();
     if !matches!(output.status.code(), Some(0..=3)) {
-        return skip(Needed::Root, format!("needs root and `unshare` for a small disk: {}", stderr(&output)));
+        return skip(TestRequirement::Root, format!("needs root and `unshare` for a small disk: {}", stderr(&output)));
     }
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");

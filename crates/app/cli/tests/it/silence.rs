@@ -7,7 +7,7 @@ use common::{Lab, Marked, stderr, wait_until};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::Duration;
-use unrack_testing::{Needed, skip};
+use unrack_testing::{TestRequirement, skip};
 
 /// A run with remote memory whose program prints lines.
 struct Run {
@@ -217,7 +217,7 @@ fn a_second_request_does_not_wait_for_a_stopped_node() {
 fn without_link(lab: &Lab, program: &str) -> Option<Output> {
     let may = Command::new("unshare").args(["-n", "ip", "link", "set", "lo", "up"]).output();
     if !may.is_ok_and(|output| output.status.success()) {
-        skip(Needed::Namespaces, "needs root, `unshare` and `ip` for a network of its own");
+        skip(TestRequirement::Namespaces, "needs root, `unshare` and `ip` for a network of its own");
         return None;
     }
     let script = r#"

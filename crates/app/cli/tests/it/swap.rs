@@ -6,7 +6,7 @@ use common::{Lab, children, stderr, wait_until};
 use rustix::process::{Pid, Signal};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use unrack_testing::{Needed, skip};
+use unrack_testing::{TestRequirement, skip};
 
 /// Program that writes every page of 24 MiB many times over.
 const WORK: &str = "\
@@ -58,7 +58,7 @@ fn swap_is_measured_beside_a_prediction_and_all_is_put_back() {
     };
     let output = swap(&["--json"]).output().unwrap();
     if output.status.code() == Some(3) {
-        return skip(Needed::Zram, stderr(&output));
+        return skip(TestRequirement::Zram, stderr(&output));
     }
     assert!(output.status.success(), "{}", stderr(&output));
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

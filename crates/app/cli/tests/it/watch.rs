@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use unrack_record::ports;
-use unrack_testing::Needed;
+use unrack_testing::TestRequirement;
 
 const FABRICS: [&str; 4] = ["edm", "cxl", "dctcp", "pfabric"];
 
@@ -74,7 +74,7 @@ fn tshark(desk: &Desk, capture: &str, fields: &[&str]) -> Option<Vec<String>> {
     let output = match command.output() {
         Ok(output) => output,
         Err(why) => {
-            unrack_testing::skip(Needed::Tshark, format!("tshark cannot be run ({why})"));
+            unrack_testing::skip(TestRequirement::Tshark, format!("tshark cannot be run ({why})"));
             return None;
         }
     };

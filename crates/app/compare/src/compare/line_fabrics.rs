@@ -2,12 +2,12 @@
 
 use super::question::ComparisonQuestion;
 use super::simulated::spread;
-use crate::budget::Budget;
+use crate::budget::RunBudget;
 use crate::error::Error;
 use crate::error::failed;
-use crate::lines::closed_loop::{ClosedLoop, Traced};
-use crate::lines::estimate::Estimate;
-use crate::steps::Steps;
+use crate::lines::closed_loop::{ClosedLoop, TracedRequests};
+use crate::lines::estimate::SymmetricEstimate;
+use crate::steps::QuestionSteps;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,7 +26,7 @@ const PROBES: u32 = 64;
 const PAGE: u64 = 4096;
 
 /// Rack of a comparison, on which each fabric is simulated.
-pub(super) struct Network {
+pub(super) struct SimulatedRack {
     scenario: ValidScenario,
     blades: Blades,
     /// Maximum number of cache lines to simulate, over all compute blades.
@@ -36,25 +36,25 @@ pub(super) struct Network {
 }
 
 /// Result of one fabric.
-pub(super) struct Simulated {
+pub(super) struct FabricOutcome {
     pub read_ns: Option<DistributionSummary>,
     /// Delay of the run, in seconds.
-    pub delay_s: Result<Estimate, Warning>,
+    pub delay_s: Result<SymmetricEstimate, Warning>,
     pub summary: serde_json::Value,
 }
 
-impl Network {
+impl SimulatedRack {
     /// Creates the rack of a question, and checks its scenario.
     ///
     /// # Errors
     /// If the scenario is invalid.
-    pub(super) fn new(question: &ComparisonQuestion) -> Result<Network, Error> {
+    pub(super) fn new(question: &ComparisonQuestion) -> Result<SimulatedRack, Error> {
         let text = question.scenario()?;
         let scenario = Scenario::parse("compare.toml", &text, &Overrides::none())
             .and_then(unrack_sim::check)
             .map_err(failed)?;
         let blades = question.blades();
-        Ok(Network { scenario, blades, transfers: question.transfers, took_s: Cell::new(0.0) })
+        Ok(SimulatedRack { scenario, blades, transfers: question.transfers, took_s: Cell::new(0.0) })
     }
 
     fn setup(&self, protocol: Protocol) -> Setup {
@@ -88,9 +88,9 @@ impl Network {
         &self,
         closed: &ClosedLoop,
         (number, protocol): (usize, Protocol),
-        budget: &Budget,
-        steps: &Steps,
-    ) -> Result<Simulated, Error> {
+        budget: &RunBudget,
+        steps: &QuestionSteps,
+    ) -> Result<FabricOutcome, Error> {
         if !budget.allows(self.took_s.get()) {
             let text = format!(
                 "the budget of {} left no time to simulate {}: give a larger --budget",
@@ -98,14 +98,14 @@ impl Network {
                 protocol.name()
             );
             let why = Warning::new("budget", text);
-            return Ok(Simulated { read_ns: None, delay_s: Err(why), summary: serde_json::Value::Null });
+            return Ok(FabricOutcome { read_ns: None, delay_s: Err(why), summary: serde_json::Value::Null });
         }
         let began = Instant::now();
         let most = self.transfers / u64::from(self.blades.compute);
-        let Traced { trace, found } = closed.traced(number, most as usize)?;
+        let TracedRequests { trace, found } = closed.traced(number, most as usize)?;
         if trace.is_empty() {
             let delay_s = Ok(closed.delay_s(&found, 1, |_, _| None)?);
-            return Ok(Simulated { read_ns: None, delay_s, summary: serde_json::Value::Null });
+            return Ok(FabricOutcome { read_ns: None, delay_s, summary: serde_json::Value::Null });
         }
         let lines = trace.len() as usize;
         let work = Work::Lines(Arc::new(trace), self.blades);
@@ -118,7 +118,7 @@ impl Network {
         let delay_s = Ok(closed.delay_s(&found, self.blades.compute, completion)?);
         self.took_s.set(began.elapsed().as_secs_f64());
         let summary = serde_json::to_value(done.summary(Excluded::default())).map_err(failed)?;
-        Ok(Simulated { read_ns: Some(spread(reads_ns(&done))), delay_s, summary })
+        Ok(FabricOutcome { read_ns: Some(spread(reads_ns(&done))), delay_s, summary })
     }
 }
 

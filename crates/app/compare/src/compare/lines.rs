@@ -1,22 +1,22 @@
 //! Comparison of fabrics by the program's loads and stores, optionally also by its page faults.
 
-use super::line_fabrics::Network;
+use super::line_fabrics::SimulatedRack;
 use super::pages;
 use super::question::ComparisonQuestion;
-use crate::asking::Asking;
-use crate::budget::Budget;
+use crate::asking::QuestionCaller;
+use crate::budget::RunBudget;
 use crate::error::Error;
 use crate::folder;
 use crate::lines::answer::{self, Basis, write_heat};
 use crate::lines::calibration::calibrated;
 use crate::lines::closed_loop::ClosedLoop;
 use crate::lines::instrumented::{Instrumented, Recording};
-use crate::lines::native::{self, Native};
-use crate::lines::placed::Placed;
+use crate::lines::native::{self, NativeRuns};
+use crate::lines::placed::PlacementSet;
 use crate::lines::recorded::{footprint, options};
 use crate::load;
 use crate::runs::here::OwnRuns;
-use crate::steps::Steps;
+use crate::steps::QuestionSteps;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use unrack_build::build;
@@ -24,7 +24,7 @@ use unrack_lines_run::Tools;
 use unrack_paging::{Input, TimedRun};
 use unrack_rack::Protocol;
 use unrack_record::{
-    AccessUnit, Comparison, LinesFabric, LinesResult, LinesSummary, RunFolder, Started, Stated, Warning,
+    AccessUnit, Comparison, LinesFabric, LinesResult, LinesSummary, RunFolder, StartedCommand, Stated, Warning,
 };
 
 /// Output files of the instrumented run and of the native runs, in the run folder.
@@ -40,16 +40,16 @@ const LEAST: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// If the question cannot be answered, or the run folder cannot be written.
-pub(super) fn ask(question: &ComparisonQuestion, asking: Asking) -> Result<(LinesSummary, PathBuf), Error> {
+pub(super) fn ask(question: &ComparisonQuestion, asking: QuestionCaller) -> Result<(LinesSummary, PathBuf), Error> {
     let network = question.rack.network(question.nodes, question.rate)?;
     let tools = Tools::find()?;
-    let started = Started::now(build());
-    let budget = Budget::new(question.budget);
+    let started = StartedCommand::now(build());
+    let budget = RunBudget::new(question.budget);
     let words: Vec<String> =
         question.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let folder = folder::create(&question.out, &question.purpose(&words), question.replace)?;
-    let steps = Steps::until(asking, budget.until());
-    let parts = Parts { question, folder: &folder, budget: &budget, steps: &steps };
+    let steps = QuestionSteps::until(asking, budget.until());
+    let parts = ComparisonParts { question, folder: &folder, budget: &budget, steps: &steps };
     let pages = (question.access == AccessUnit::Both).then(|| parts.pages()).transpose()?;
     let summary = LinesSummary {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -77,14 +77,14 @@ fn has(warnings: &[Warning], key: &str) -> bool {
 }
 
 /// State that the parts of a comparison share.
-struct Parts<'a> {
+struct ComparisonParts<'a> {
     question: &'a ComparisonQuestion,
     folder: &'a RunFolder,
-    budget: &'a Budget,
-    steps: &'a Steps<'a>,
+    budget: &'a RunBudget,
+    steps: &'a QuestionSteps<'a>,
 }
 
-impl Parts<'_> {
+impl ComparisonParts<'_> {
     /// Compares fabrics by the program's pages.
     fn pages(&self) -> Result<Comparison, Error> {
         let maker = OwnRuns::prepare(&self.question.command)?;
@@ -111,7 +111,7 @@ impl Parts<'_> {
         };
         let instrumented = Instrumented::run(recording)?;
         write_heat(self.folder, &instrumented, words.to_vec())?;
-        let network = Network::new(question)?;
+        let network = SimulatedRack::new(question)?;
         let unloaded_ns = question.fabrics.iter().map(|fabric| network.unloaded_ns(*fabric));
         let unloaded_ns = unloaded_ns.collect::<Result<Vec<f64>, Error>>()?;
         self.steps.begin("running the core model")?;
@@ -129,7 +129,7 @@ impl Parts<'_> {
     fn fabrics(
         &self,
         basis: &Basis,
-        network: &Network,
+        network: &SimulatedRack,
         unloaded_ns: &[f64],
     ) -> Result<Vec<LinesFabric>, Error> {
         let model = match basis.run().and_then(|_| basis.model.as_ref().map_err(Clone::clone)) {
@@ -166,7 +166,7 @@ impl Parts<'_> {
 
     /// Returns the requested placement of pages. If the placement depends on the program's footprint, the footprint is taken from an
     /// earlier run, or measured by another run of the program.
-    fn placed(&self) -> Result<Placed, Error> {
+    fn placed(&self) -> Result<PlacementSet, Error> {
         let question = self.question;
         let footprint = match question.placement.needs_footprint(question.local) {
             true => {
@@ -196,7 +196,7 @@ impl Parts<'_> {
         }
     }
 
-    fn natively(&self) -> Result<Native, Error> {
+    fn natively(&self) -> Result<NativeRuns, Error> {
         let output = self.folder.path(NATIVE_OUTPUT);
         let rounds = self.question.repeat as usize;
         native::repeated(&self.question.command, &Input::Empty, Some(&output), |runs: &[TimedRun]| {

@@ -4,13 +4,13 @@ use super::simulated::Simulator;
 use crate::error::Error;
 use crate::runs::conclusion::Conclusion;
 use crate::runs::survey::{Survey, undelayed};
-use crate::runs::task::{DISTURBED, Done, Task};
+use crate::runs::task::{DISTURBED, TaskResult, MeasurementTask};
 use unrack_paging::local_bytes;
 use unrack_paging::quality::{self, OtherShare};
 use unrack_record::{Runs, Warning};
 use unrack_units::{Bytes, Share};
 
-pub(super) struct Measured {
+pub(super) struct MeasuredRuns {
     pub native: Result<Runs, Warning>,
     /// Native run time that determines the speed of replays, in seconds. It comes from disturbed runs if there are no others.
     pub pace_s: f64,
@@ -19,7 +19,7 @@ pub(super) struct Measured {
     /// The pager's cost per fetch, in ns; `None` if other work disturbed its measurement.
     pub floor_ns: Option<f64>,
     /// The captured run; `None` if the budget left no time for it.
-    pub captured: Option<Done>,
+    pub captured: Option<TaskResult>,
     /// Reason why numbers that depend on this machine are rough.
     pub rough: Option<Warning>,
     pub conclusion: Conclusion,
@@ -40,7 +40,7 @@ pub(super) fn local(survey: &Survey, share: Share) -> Result<Bytes, Error> {
 }
 
 /// Makes all runs of the program. After the captured run, the simulator predicts the time of its simulations.
-pub(super) fn measure(survey: &Survey, local: Bytes, simulator: &Simulator) -> Result<Measured, Error> {
+pub(super) fn measure(survey: &Survey, local: Bytes, simulator: &Simulator) -> Result<MeasuredRuns, Error> {
     survey.capture(local)?;
     simulator.predict(survey)?;
     let footprint = survey.footprint();
@@ -53,13 +53,13 @@ pub(super) fn measure(survey: &Survey, local: Bytes, simulator: &Simulator) -> R
     survey.inject(&[local], &others.iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>())?;
     survey.make_surer(&[local], USUAL_NS)?;
     let made = |(share, bytes): &(f64, Bytes)| Some((*share, survey.kept.get(undelayed(*bytes))?));
-    let others: Vec<(f64, Done)> = others.iter().filter_map(made).collect();
+    let others: Vec<(f64, TaskResult)> = others.iter().filter_map(made).collect();
     let conclusion = advised(survey.conclude(local), survey.pace_s(), &others);
     let native = survey.native();
     let rough = conclusion.rough.clone().or_else(|| captured_doubt(survey, undelayed(local)));
     let rough = rough.or_else(|| native.as_ref().err().filter(|why| why.key == DISTURBED).cloned());
     let cost = survey.kept.cost().filter(|(_, is_disturbed)| !is_disturbed);
-    Ok(Measured {
+    Ok(MeasuredRuns {
         native: survey.any_native(),
         pace_s: survey.pace_s(),
         footprint,
@@ -73,8 +73,8 @@ pub(super) fn measure(survey: &Survey, local: Bytes, simulator: &Simulator) -> R
 }
 
 /// If the conclusion is withheld, adds a recommendation which other local share to ask about.
-fn advised(conclusion: Conclusion, native_s: f64, others: &[(f64, Done)]) -> Conclusion {
-    let other = |(share, done): &(f64, Done)| OtherShare { share: *share, run_s: done.wall_s };
+fn advised(conclusion: Conclusion, native_s: f64, others: &[(f64, TaskResult)]) -> Conclusion {
+    let other = |(share, done): &(f64, TaskResult)| OtherShare { share: *share, run_s: done.wall_s };
     let others: Vec<OtherShare> = others.iter().filter(|(_, done)| !done.not_away).map(other).collect();
     let withheld = conclusion.withheld.map(|why| quality::with_share(why, native_s, &others));
     Conclusion { withheld, ..conclusion }
@@ -85,7 +85,7 @@ fn is_other(bytes: Bytes, asked: Bytes) -> bool {
 }
 
 /// Returns the warning that other work disturbed the captured run, if it did.
-fn captured_doubt(survey: &Survey, captured: Task) -> Option<Warning> {
+fn captured_doubt(survey: &Survey, captured: MeasurementTask) -> Option<Warning> {
     let is_disturbed = survey.kept.get(captured).is_some() && !survey.kept.has(captured);
     let text = format!(
         "ROUGH: other work disturbed the captured run ({}), whose pace the simulated fetches have: run it again on an idle machine, or \
@@ -95,7 +95,7 @@ fn captured_doubt(survey: &Survey, captured: Task) -> Option<Warning> {
     is_disturbed.then(|| Warning::new("rough", text))
 }
 
-impl Measured {
+impl MeasuredRuns {
     /// Returns the reason why the captured page transfers are not replayed, if there is one. A replay needs the time of the captured run
     /// and the time of native runs. If all native runs were disturbed, the replay is only rough.
     pub(super) fn traffic_doubt(&self) -> Option<Warning> {
@@ -109,7 +109,7 @@ impl Measured {
     /// Returns warnings other than those about the runs themselves.
     pub(super) fn doubts(&self) -> Vec<Warning> {
         let mut doubts = Vec::new();
-        if let Some(Done { fetches, .. }) = self.captured.filter(|captured| captured.fetches < 1000) {
+        if let Some(TaskResult { fetches, .. }) = self.captured.filter(|captured| captured.fetches < 1000) {
             let text =
                 format!("only {fetches} fetches: this program hardly needs more than its local memory");
             doubts.push(Warning::new("few-fetches", text));

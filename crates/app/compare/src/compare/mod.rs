@@ -9,7 +9,7 @@ pub(crate) mod rack;
 mod requirements;
 mod simulated;
 
-use crate::asking::Asking;
+use crate::asking::QuestionCaller;
 use crate::error::Error;
 use question::ComparisonQuestion;
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ impl ComparisonQuestion {
     ///
     /// # Errors
     /// If the question cannot be answered on this machine, a run fails, or the question is canceled.
-    pub fn ask(&self, asking: Asking) -> Result<ComparisonAnswer, Error> {
+    pub fn ask(&self, asking: QuestionCaller) -> Result<ComparisonAnswer, Error> {
         self.check()?;
         let (found, report) = match self.access {
             AccessUnit::Pages => {

@@ -8,34 +8,34 @@
 //! Each step writes its file to the run folder. Results that other work on the machine has disturbed are withheld, and the answer states
 //! the reason.
 
-use super::measured::{self, Measured};
+use super::measured::{self, MeasuredRuns};
 use super::question::ComparisonQuestion;
 use super::requirements;
-use super::simulated::{Simulation, Simulator};
-use crate::asking::Asking;
-use crate::budget::Budget;
+use super::simulated::{FabricResults, Simulator};
+use crate::asking::QuestionCaller;
+use crate::budget::RunBudget;
 use crate::error::Error;
 use crate::folder;
-use crate::runs::kept::Kept;
+use crate::runs::kept::KeptRuns;
 use crate::runs::maker::RunMaker;
 use crate::runs::program::MeasuredProgram;
 use crate::runs::runner::Runner;
 use crate::runs::survey::Survey;
-use crate::runs::task::{DISTURBED, Done};
-use crate::steps::Steps;
+use crate::runs::task::{DISTURBED, TaskResult};
+use crate::steps::QuestionSteps;
 use std::path::PathBuf;
-use unrack_record::{Capture, Comparison, FabricResult, Injection, RunFolder, Warning};
+use unrack_record::{CapturedRun, Comparison, FabricResult, Injection, RunFolder, Warning};
 
 /// Answers a question about page faults. Returns the answer and the path of its report.
 ///
 /// # Errors
 /// If the question cannot be answered, or the run folder cannot be written.
-pub(super) fn ask(question: &ComparisonQuestion, asking: Asking) -> Result<(Comparison, PathBuf), Error> {
+pub(super) fn ask(question: &ComparisonQuestion, asking: QuestionCaller) -> Result<(Comparison, PathBuf), Error> {
     let MeasuredProgram { budget, maker, started } =
         MeasuredProgram::prepare(&question.command, question.budget, asking)?;
     let scenario = question.scenario()?;
     let folder = folder::create(&question.out, &question.purpose(&maker.words()), question.replace)?;
-    let steps = Steps::until(asking, budget.until());
+    let steps = QuestionSteps::until(asking, budget.until());
     let comparison = compare(question, &*maker, &folder, &scenario, &budget, &steps)?;
     let comparison = Comparison { machine: Some(started.machine()), ..comparison };
     folder.write_json("summary.json", &comparison)?;
@@ -58,10 +58,10 @@ pub(super) fn compare(
     maker: &dyn RunMaker,
     folder: &RunFolder,
     scenario: &str,
-    budget: &Budget,
-    steps: &Steps,
+    budget: &RunBudget,
+    steps: &QuestionSteps,
 ) -> Result<Comparison, Error> {
-    let kept = Kept::in_memory();
+    let kept = KeptRuns::in_memory();
     let runner = Runner { maker, folder, rate: question.rate, seed: question.seed };
     let survey = Survey::begin(&runner, &kept, budget, steps, question.repeat)?;
     let local = measured::local(&survey, question.local)?;
@@ -74,8 +74,8 @@ pub(super) fn compare(
 fn conclude(
     question: &ComparisonQuestion,
     survey: &Survey,
-    measured: Measured,
-    simulations: Vec<Result<Simulation, Warning>>,
+    measured: MeasuredRuns,
+    simulations: Vec<Result<FabricResults, Warning>>,
 ) -> Comparison {
     let fabrics = question.fabrics.iter().map(|fabric| fabric.name()).zip(&simulations);
     let warnings = warnings(question, survey, &measured, &simulations);
@@ -88,7 +88,7 @@ fn conclude(
         footprint_bytes: measured.footprint.get(),
         fabrics: fabrics.map(|(fabric, simulation)| result(fabric, simulation, &measured)).collect(),
         requirements: requirements::from_measured(&measured, question.rate),
-        capture: measured.captured.map(|Done { fetches, write_backs, threads, wall_s, .. }| Capture {
+        capture: measured.captured.map(|TaskResult { fetches, write_backs, threads, wall_s, .. }| CapturedRun {
             fetches,
             write_backs,
             threads,
@@ -111,7 +111,7 @@ fn conclude(
 }
 
 /// Returns the result of one fabric. Values for which there is too little evidence are left out.
-fn result(fabric: &str, simulation: &Result<Simulation, Warning>, measured: &Measured) -> FabricResult {
+fn result(fabric: &str, simulation: &Result<FabricResults, Warning>, measured: &MeasuredRuns) -> FabricResult {
     let shown = simulation.as_ref().map_err(Clone::clone);
     let slowdown = shown.clone().and_then(|shown| measured.conclusion.slowdown(shown.fetch_us.mean * 1e3));
     let (shown, withheld) = (shown.ok(), slowdown.as_ref().err().cloned());
@@ -131,8 +131,8 @@ fn result(fabric: &str, simulation: &Result<Simulation, Warning>, measured: &Mea
 fn warnings(
     question: &ComparisonQuestion,
     survey: &Survey,
-    measured: &Measured,
-    simulations: &[Result<Simulation, Warning>],
+    measured: &MeasuredRuns,
+    simulations: &[Result<FabricResults, Warning>],
 ) -> Vec<Warning> {
     let mut warnings = survey.warnings();
     if let Some(rough) = &measured.rough {

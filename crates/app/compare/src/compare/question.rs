@@ -7,7 +7,7 @@ use crate::runs::program::check_repeat;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use unrack_rack::{Blades, Profile, Protocol, Scope};
-use unrack_record::{AccessUnit, Purpose};
+use unrack_record::{AccessUnit, RunPurpose};
 use unrack_units::nearest::hint;
 use unrack_units::{Rate, Share, Time};
 
@@ -98,7 +98,7 @@ impl ComparisonQuestion {
     }
 
     /// Returns the purpose of the run; runs with the same purpose may replace each other. The amount of work is not part of the purpose.
-    pub(super) fn purpose(&self, words: &[String]) -> Purpose {
+    pub(super) fn purpose(&self, words: &[String]) -> RunPurpose {
         let fabrics: Vec<_> = self.fabrics.iter().map(|fabric| fabric.name()).collect();
         let question = serde_json::json!({
             "command": words, "folder": std::env::current_dir().ok(), "local": self.local.to_string(),
@@ -106,7 +106,7 @@ impl ComparisonQuestion {
             "access": self.access, "placement": self.placement.name(),
         });
         let object = format!("--local {} --fabric {} -- {}", self.local, fabrics.join(","), words.join(" "));
-        Purpose::new("compare", object, question.to_string())
+        RunPurpose::new("compare", object, question.to_string())
     }
 }
 

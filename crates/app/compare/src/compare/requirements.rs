@@ -1,8 +1,8 @@
 //! Requirements of a program: the fetch time that a network must offer, whether any network can offer it, and how much local memory would
 //! suffice instead.
 
-use super::measured::Measured;
-use crate::runs::task::{Done, PAGE};
+use super::measured::MeasuredRuns;
+use crate::runs::task::{TaskResult, PAGE};
 use unrack_paging::quality;
 use unrack_record::{Fit, Interval, Requirement, Stated, Warning};
 use unrack_units::Rate;
@@ -20,11 +20,11 @@ const WIDE: f64 = 2.0;
 const FASTEST: Rate = Rate::from_gbps(1_600);
 
 /// Returns the requirements for each loss.
-pub(super) fn from_measured(measured: &Measured, rate: Rate) -> Vec<Requirement> {
+pub(super) fn from_measured(measured: &MeasuredRuns, rate: Rate) -> Vec<Requirement> {
     LOSSES.map(|loss| requirement(measured, rate, loss)).to_vec()
 }
 
-fn requirement(measured: &Measured, rate: Rate, loss: f64) -> Requirement {
+fn requirement(measured: &MeasuredRuns, rate: Rate, loss: f64) -> Requirement {
     let (max_fetch_us, min_local) = match measured.conclusion.line() {
         Ok(fit) => needs(measured, fit, loss),
         Err(why) => (Stated::withheld(why.clone()), Some(Stated::withheld(why.clone()))),
@@ -35,7 +35,7 @@ fn requirement(measured: &Measured, rate: Rate, loss: f64) -> Requirement {
     Requirement { loss, max_fetch_us, min_local, at_fetch_us: Some(AT_FETCH_US), feasible, feasible_rate_bps }
 }
 
-fn needs(measured: &Measured, fit: &Fit, loss: f64) -> (Stated, Option<Stated>) {
+fn needs(measured: &MeasuredRuns, fit: &Fit, loss: f64) -> (Stated, Option<Stated>) {
     let longest_ns = measured.conclusion.points.iter().map(|point| point.delay_ns).fold(0.0, f64::max);
     let need = quality::need(fit, loss, longest_ns);
     let min_local = match need.reason() {
@@ -66,7 +66,7 @@ fn feasible_rate_bps(need_us: f64) -> Option<u64> {
 }
 
 /// A local share, and the number of fetches of the program at that share.
-struct Fetched {
+struct ShareFetches {
     share: f64,
     /// Fetches relative to those at the requested share.
     ratio: f64,
@@ -74,17 +74,17 @@ struct Fetched {
     within: f64,
 }
 
-fn shares(measured: &Measured) -> Vec<Fetched> {
-    let captured = measured.captured.map_or(1, |Done { fetches, .. }| fetches.max(1)) as f64;
+fn shares(measured: &MeasuredRuns) -> Vec<ShareFetches> {
+    let captured = measured.captured.map_or(1, |TaskResult { fetches, .. }| fetches.max(1)) as f64;
     let asked = measured.local.get() as f64 / measured.footprint.get().max(1) as f64;
-    let other = |(share, fetches): &(f64, u64)| Fetched {
+    let other = |(share, fetches): &(f64, u64)| ShareFetches {
         share: *share,
         ratio: *fetches as f64 / captured,
         within: COUNTED,
     };
-    let mut shares = vec![Fetched { share: asked, ratio: 1.0, within: 1.0 }];
+    let mut shares = vec![ShareFetches { share: asked, ratio: 1.0, within: 1.0 }];
     shares.extend(measured.other_shares.iter().map(other));
-    shares.push(Fetched { share: 1.0, ratio: 0.0, within: 1.0 });
+    shares.push(ShareFetches { share: 1.0, ratio: 0.0, within: 1.0 });
     shares
 }
 
@@ -94,11 +94,11 @@ fn shares(measured: &Measured) -> Vec<Fetched> {
 /// The waits on the critical path are assumed to decrease like the fetches from one local share to the next. The curve between two shares
 /// is unknown, so the interval ends at measured shares: one that is certainly too small, and one that certainly suffices. The value is
 /// interpolated linearly between them.
-fn smallest_local(shares: &[Fetched], fit: &Fit, loss: f64) -> Option<Stated> {
+fn smallest_local(shares: &[ShareFetches], fit: &Fit, loss: f64) -> Option<Stated> {
     let [few, many] = fit.waits_per_s_ci95;
     let lost = |waits_per_s: f64, ratio: f64| waits_per_s.max(0.0) * ratio * AT_FETCH_US / 1e6;
-    let is_too_small = |at: &&Fetched| lost(few, at.ratio / at.within) > loss;
-    let suffices = |at: &&Fetched| lost(many, at.ratio * at.within) <= loss;
+    let is_too_small = |at: &&ShareFetches| lost(few, at.ratio / at.within) > loss;
+    let suffices = |at: &&ShareFetches| lost(many, at.ratio * at.within) <= loss;
     if suffices(&&shares[0]) {
         return None;
     }
@@ -142,11 +142,11 @@ mod tests {
         }
     }
 
-    fn fetched(counts: &[(f64, f64)]) -> Vec<Fetched> {
+    fn fetched(counts: &[(f64, f64)]) -> Vec<ShareFetches> {
         let first = counts[0].1;
         let at = |(n, (share, fetches)): (usize, &(f64, f64))| {
             let within = if n == 0 || *fetches == 0.0 { 1.0 } else { COUNTED };
-            Fetched { share: *share, ratio: fetches / first, within }
+            ShareFetches { share: *share, ratio: fetches / first, within }
         };
         counts.iter().enumerate().map(at).collect()
     }

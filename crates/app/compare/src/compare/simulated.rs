@@ -1,13 +1,13 @@
 //! Simulations of the captured traffic on each fabric.
 
-use super::measured::Measured;
+use super::measured::MeasuredRuns;
 use super::question::ComparisonQuestion;
-use crate::budget::{self, Budget};
+use crate::budget::{self, RunBudget};
 use crate::error::Error;
 use crate::error::failed;
 use crate::left::Kind as Step;
 use crate::runs::survey::{Survey, undelayed};
-use crate::steps::Steps;
+use crate::steps::QuestionSteps;
 use std::cell::RefCell;
 use std::time::Instant;
 use unrack_grid::tables::write_completions;
@@ -26,7 +26,7 @@ const PIECE: u64 = 30;
 const LEAST: u64 = 3_000;
 
 /// Results of one fabric.
-pub(super) struct Simulation {
+pub(super) struct FabricResults {
     /// Maximum number of transfers replayed, over all blades.
     pub transfers: u64,
     pub over_ideal: DistributionSummary,
@@ -81,10 +81,10 @@ impl<'a> Simulator<'a> {
     /// Simulates all fabrics in turn. Returns, for each fabric, the results or the reason why it was not simulated.
     pub(super) fn run(
         &self,
-        measured: &Measured,
-        budget: &Budget,
-        steps: &Steps,
-    ) -> Result<Vec<Result<Simulation, Warning>>, Error> {
+        measured: &MeasuredRuns,
+        budget: &RunBudget,
+        steps: &QuestionSteps,
+    ) -> Result<Vec<Result<FabricResults, Warning>>, Error> {
         let captured = match (measured.traffic_doubt(), measured.captured) {
             (None, Some(captured)) => captured,
             (Some(why), _) => return Ok(self.question.fabrics.iter().map(|_| Err(why.clone())).collect()),
@@ -100,14 +100,14 @@ impl<'a> Simulator<'a> {
             let work = self.work(&rows, captured.wall_s, measured.pace_s, transfers)?;
             let simulated = self.simulate(*protocol, &work, steps)?;
             steps.done(Step::Simulation, predicted[n], began.elapsed().as_secs_f64());
-            Ok(Ok(Simulation { transfers, ..simulated }))
+            Ok(Ok(FabricResults { transfers, ..simulated }))
         };
         self.question.fabrics.iter().enumerate().map(run).collect()
     }
 
     /// Returns the number of transfers that can be simulated on the next fabric, if the remaining time is divided among the remaining
     /// fabrics in proportion to their predicted times. `None` if too little time is left.
-    fn fitting(&self, budget: &Budget, predicted_s: f64, of_all_s: f64) -> Option<u64> {
+    fn fitting(&self, budget: &RunBudget, predicted_s: f64, of_all_s: f64) -> Option<u64> {
         let part = predicted_s / of_all_s.max(f64::MIN_POSITIVE);
         match budget.left_s() {
             None => Some(self.question.transfers),
@@ -132,7 +132,7 @@ impl<'a> Simulator<'a> {
         Setup::with_fabric(&self.scenario, FabricConfig::default_of(protocol))
     }
 
-    fn simulate(&self, protocol: Protocol, work: &Work, steps: &Steps) -> Result<Simulation, Error> {
+    fn simulate(&self, protocol: Protocol, work: &Work, steps: &QuestionSteps) -> Result<FabricResults, Error> {
         let setup = self.setup(protocol);
         let done = setup.run(work, |now| steps.simulated(now)).map_err(failed)?;
         let summary = done.summary(Excluded::default());
@@ -142,7 +142,7 @@ impl<'a> Simulator<'a> {
         let over_ideal = |(message, completion): &(&Message, Time)| {
             completion.as_ps() as f64 / setup.network.ideal(message).as_ps() as f64
         };
-        Ok(Simulation {
+        Ok(FabricResults {
             transfers: self.question.transfers,
             over_ideal: spread(fetches.iter().map(over_ideal).collect()),
             fetch_us: spread(fetches.iter().map(|(_, completion)| completion.as_ns_f64() / 1e3).collect()),
@@ -152,7 +152,7 @@ impl<'a> Simulator<'a> {
     }
 }
 
-fn left_out(protocol: Protocol, budget: &Budget) -> Warning {
+fn left_out(protocol: Protocol, budget: &RunBudget) -> Warning {
     let text = format!(
         "the budget of {} left no time to simulate {}: give a larger --budget",
         budget.text(),

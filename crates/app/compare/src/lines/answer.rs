@@ -1,12 +1,12 @@
 //! Combines the measurements of an instrumented run and the core model into the result.
 
 use super::by_thread;
-use super::estimate::Estimate;
+use super::estimate::SymmetricEstimate;
 use super::instrumented::Instrumented;
-use super::machine::Machine;
-use super::model::{Delays, Model};
-use super::native::{Native, RunTime};
-use super::placed::Placed;
+use super::machine::MachineModel;
+use super::model::{ModelDelays, CyclesModel};
+use super::native::{NativeRuns, RunTime};
+use super::placed::PlacementSet;
 use crate::error::Error;
 use unrack_lines::core::CycleAccount;
 use unrack_lines::heat::RangeHeat;
@@ -28,10 +28,10 @@ const LEAST_USER_S: f64 = 0.1;
 pub(crate) struct Basis<'a> {
     pub instrumented: &'a Instrumented,
     calibration: &'a MachineCalibration,
-    native: Option<Native>,
-    placed: &'a Placed,
+    native: Option<NativeRuns>,
+    placed: &'a PlacementSet,
     /// Cycles of all threads, or the reason why there are none.
-    pub model: Result<Model, Warning>,
+    pub model: Result<CyclesModel, Warning>,
     /// Part of the native run that the recording covers, if the budget ended the recorded run early.
     seen: Option<f64>,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Basis<'a> {
 /// Compares the core model's time for the program's code with the measured time, and returns a warning if they differ too much. The user
 /// time of all threads is compared, because it contains neither waits nor time in the kernel. For a run with too little user time, the
 /// whole run time is compared.
-fn doubt(native: &Native, delays: &Delays) -> Option<Warning> {
+fn doubt(native: &NativeRuns, delays: &ModelDelays) -> Option<Warning> {
     let user_s = native.times.user.median_s;
     let (what, predicted_s, native_s) = match user_s >= LEAST_USER_S {
         true => ("user time", delays.user_s.value, user_s),
@@ -56,7 +56,7 @@ fn doubt(native: &Native, delays: &Delays) -> Option<Warning> {
 
 /// Returns the warning that the core model covers only a small part of the run time, because the program spends the rest in waits and in
 /// the kernel. `None` if that is not so.
-fn waits(native: &Native, delays: &Delays) -> Option<Warning> {
+fn waits(native: &NativeRuns, delays: &ModelDelays) -> Option<Warning> {
     let (run_s, near_s) = (native.run().value_s, delays.near_s.value);
     (near_s < run_s * (1.0 - DOUBT)).then(|| {
         let text = format!(
@@ -111,12 +111,12 @@ impl<'a> Basis<'a> {
     pub(crate) fn estimate(
         instrumented: &'a Instrumented,
         calibration: &'a MachineCalibration,
-        native: Option<Native>,
-        placed: &'a Placed,
+        native: Option<NativeRuns>,
+        placed: &'a PlacementSet,
         fabrics_ns: &[f64],
     ) -> Result<Basis<'a>, Error> {
-        let machine = Machine::new(&instrumented.processor, calibration);
-        let model = Model::new(instrumented, machine, placed, fabrics_ns)?;
+        let machine = MachineModel::new(&instrumented.processor, calibration);
+        let model = CyclesModel::new(instrumented, machine, placed, fabrics_ns)?;
         Ok(Basis::new(instrumented, calibration, native, placed, model))
     }
 
@@ -125,9 +125,9 @@ impl<'a> Basis<'a> {
     fn new(
         instrumented: &'a Instrumented,
         calibration: &'a MachineCalibration,
-        native: Option<Native>,
-        placed: &'a Placed,
-        model: Result<Model, Warning>,
+        native: Option<NativeRuns>,
+        placed: &'a PlacementSet,
+        model: Result<CyclesModel, Warning>,
     ) -> Basis<'a> {
         let ended = native.as_ref().filter(|_| instrumented.was_ended());
         let (model, seen) = match ended {
@@ -162,7 +162,7 @@ impl<'a> Basis<'a> {
             kernel_s: model.ok().map(|model| model.delays.kernel_s),
             predicted_processor_s: model
                 .map_or_else(withheld, |model| Stated::Known(model.delays.processor_s().interval())),
-            stalls: model.ok().and_then(Model::account).map(|account| stalls(&account)),
+            stalls: model.ok().and_then(CyclesModel::account).map(|account| stalls(&account)),
             fabrics: Vec::new(),
             mappings: run.named(|summary| &summary.mappings),
             functions: run.named(|summary| &summary.functions),
@@ -176,7 +176,7 @@ impl<'a> Basis<'a> {
     }
 
     /// Returns the slowdown that a delay causes, or the reason why it is withheld.
-    pub(crate) fn slowdown(&self, delay_s: Estimate) -> Stated {
+    pub(crate) fn slowdown(&self, delay_s: SymmetricEstimate) -> Stated {
         match self.run() {
             Ok(run) => run.slowdown(delay_s),
             Err(why) => Stated::withheld(why),
@@ -193,7 +193,7 @@ impl<'a> Basis<'a> {
         doubt(native, &model.delays).map_or_else(|| Ok(native.run()), Err)
     }
 
-    fn critical(&self, delays: &Delays) -> CriticalThread {
+    fn critical(&self, delays: &ModelDelays) -> CriticalThread {
         let leader = delays.leader();
         let summary = self.instrumented.summaries()[leader.record];
         CriticalThread {
@@ -335,14 +335,14 @@ mod tests {
     use super::super::native::tests::native;
     use super::*;
 
-    fn delays(near_s: f64, kernel_s: f64, user_s: f64) -> Delays {
-        let [near_s, user_s] = [near_s, user_s].map(|value| Estimate { value, half: 0.0 });
-        Delays { threads: Vec::new(), near_s, kernel_s, user_s, system_s: kernel_s, extra_s: Vec::new() }
+    fn delays(near_s: f64, kernel_s: f64, user_s: f64) -> ModelDelays {
+        let [near_s, user_s] = [near_s, user_s].map(|value| SymmetricEstimate { value, half: 0.0 });
+        ModelDelays { threads: Vec::new(), near_s, kernel_s, user_s, system_s: kernel_s, extra_s: Vec::new() }
     }
 
     #[test]
     fn a_model_that_misses_the_user_time_is_doubted() {
-        let key = |native: &Native, delays| doubt(native, &delays).map(|warning| warning.key);
+        let key = |native: &NativeRuns, delays| doubt(native, &delays).map(|warning| warning.key);
         // Waits and time in the kernel are no reason to doubt the model. Threads other than the longest one have user time, too.
         let waiting = native(9.0, 3.0, 1.0);
         assert_eq!(key(&waiting, delays(1.5, 0.2, 1.3)), None);
@@ -369,7 +369,7 @@ mod tests {
     }
 
     fn stated(value: f64, half: f64) -> Stated {
-        Stated::Known(Estimate { value, half }.interval())
+        Stated::Known(SymmetricEstimate { value, half }.interval())
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Slowdown of each thread of a run, relative to the thread's time with all memory near.
 
-use super::model::Model;
+use super::model::CyclesModel;
 use super::threads::{OWN, ThreadCycles};
 use super::windows::NEAR;
 use unrack_lines::core::WindowSample;
@@ -11,7 +11,7 @@ use unrack_record::{CurvePoint, Interval, Stated, ThreadSlowdown, Warning};
 const MOST: usize = 100;
 
 /// Returns the threads that take longest with far memory, longest first.
-pub(super) fn slowdowns(model: &Model, records: &[&Summary]) -> Vec<ThreadSlowdown> {
+pub(super) fn slowdowns(model: &CyclesModel, records: &[&Summary]) -> Vec<ThreadSlowdown> {
     let decisive = model.curves[0].far_ns.len() - 1;
     let time_s = |thread: &&ThreadCycles| thread.far_s(records, &model.machine, decisive).value;
     let mut longest: Vec<&ThreadCycles> = model.cycles.iter().collect();
@@ -19,7 +19,7 @@ pub(super) fn slowdowns(model: &Model, records: &[&Summary]) -> Vec<ThreadSlowdo
     longest.into_iter().take(MOST).map(|thread| slowdown(model, records, thread)).collect()
 }
 
-fn slowdown(model: &Model, records: &[&Summary], thread: &ThreadCycles) -> ThreadSlowdown {
+fn slowdown(model: &CyclesModel, records: &[&Summary], thread: &ThreadCycles) -> ThreadSlowdown {
     let summary = records[thread.record];
     let counted = summary.threads.iter().find(|counted| counted.thread == thread.thread);
     let point = |(point, latency_ns): (usize, &f64)| CurvePoint {
@@ -41,7 +41,7 @@ fn slowdown(model: &Model, records: &[&Summary], thread: &ThreadCycles) -> Threa
 
 /// Returns the slowdown of a thread at a point of the requested curve. The slowdown of the thread's recorded windows applies only to its
 /// time outside the kernel.
-fn at(model: &Model, records: &[&Summary], thread: &ThreadCycles, point: usize) -> Stated {
+fn at(model: &CyclesModel, records: &[&Summary], thread: &ThreadCycles, point: usize) -> Stated {
     let windows = model.windows_of(thread.record, thread.thread);
     let ratio = WindowSample::new(windows).slowdown(NEAR + 1 + point, NEAR).ok().filter(|_| thread.has_own());
     let Some(ratio) = ratio else { return Stated::withheld(few(thread)) };

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::load::{beside, look};
-use crate::steps::Steps;
+use crate::steps::QuestionSteps;
 use unrack_lines_run::calibrate::MachineCalibration;
 
 /// Returns the stored calibration of this machine. If there is none, it measures the machine. If other work disturbed the stored
@@ -10,7 +10,7 @@ use unrack_lines_run::calibrate::MachineCalibration;
 ///
 /// # Errors
 /// If the machine cannot be measured, or the question was canceled.
-pub(crate) fn calibrated(steps: &Steps) -> Result<MachineCalibration, Error> {
+pub(crate) fn calibrated(steps: &QuestionSteps) -> Result<MachineCalibration, Error> {
     match MachineCalibration::kept() {
         Some(kept) if kept.disturbance.is_none() || look().disturbance.is_some() => Ok(kept),
         kept => {

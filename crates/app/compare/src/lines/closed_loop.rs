@@ -11,10 +11,10 @@
 //! proportional, so few windows give a narrow interval (Cochran, *Sampling Techniques*, 3rd ed., 1977, section 12.8, ratio estimation in
 //! double sampling).
 
-use super::estimate::Estimate;
+use super::estimate::SymmetricEstimate;
 use super::instrumented::Instrumented;
-use super::machine::Machine;
-use super::model::Model;
+use super::machine::MachineModel;
+use super::model::CyclesModel;
 use super::windows::{NEAR, at_once};
 use crate::error::{Error, failed};
 use unrack_lines::core::{
@@ -33,7 +33,7 @@ const REPLICAS: u32 = 4;
 
 /// Recorded windows of a run that are simulated on a network.
 pub(crate) struct ClosedLoop<'a> {
-    model: &'a Model,
+    model: &'a CyclesModel,
     pages: NearPages,
     programs: Vec<Program>,
 }
@@ -58,22 +58,22 @@ struct Chosen {
 }
 
 /// Memory requests of all windows at the unloaded latency of one fabric, and the windows from which they were made.
-pub(crate) struct Traced {
+pub(crate) struct TracedRequests {
     pub trace: LineTrace,
-    pub found: Found,
+    pub found: TraceWindows,
 }
 
 /// Windows from which a trace was made.
-pub(crate) struct Found {
+pub(crate) struct TraceWindows {
     /// Windows in the order of the trace.
-    order: Vec<Place>,
+    order: Vec<TraceWindow>,
     /// Index of the fabric, in the order of the last curve's latencies.
     fabric: usize,
 }
 
 /// Position of a window in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct TraceWindow {
     program: usize,
     window: usize,
     /// Index of the window's first request in the trace.
@@ -86,7 +86,7 @@ impl<'a> ClosedLoop<'a> {
     ///
     /// # Errors
     /// If a recording is damaged.
-    pub(crate) fn new(run: &Instrumented, model: &'a Model) -> Result<ClosedLoop<'a>, Error> {
+    pub(crate) fn new(run: &Instrumented, model: &'a CyclesModel) -> Result<ClosedLoop<'a>, Error> {
         let records: Vec<usize> = model.delays.threads.iter().map(|thread| thread.record).collect();
         let summary = |record: usize| &run.processes()[record].summary;
         let all: u64 = records.iter().map(|record| summary(*record).sample.windows).sum();
@@ -118,34 +118,34 @@ impl<'a> ClosedLoop<'a> {
     ///
     /// # Errors
     /// If a latency is out of range, or requests contradict each other.
-    pub(crate) fn traced(&self, fabric: usize, most: usize) -> Result<Traced, Error> {
-        let mut all: Vec<(Place, usize, WindowRequests)> = Vec::new();
+    pub(crate) fn traced(&self, fabric: usize, most: usize) -> Result<TracedRequests, Error> {
+        let mut all: Vec<(TraceWindow, usize, WindowRequests)> = Vec::new();
         for (number, program) in self.programs.iter().enumerate() {
             let mut core = self.core(program, fabric)?;
             for (index, Chosen { lane, window }) in program.windows.iter().enumerate() {
                 let requests = core.trace(window, program.blocks.all());
                 let place =
-                    Place { program: number, window: index, first: 0, requests: requests.requests.len() };
+                    TraceWindow { program: number, window: index, first: 0, requests: requests.requests.len() };
                 all.push((place, *lane, requests));
             }
         }
         let sum: usize = all.iter().map(|(place, ..)| place.requests).sum();
         let stride = sum.div_ceil(most.max(1)).max(1);
-        let mut threads: Vec<Vec<(Place, LineWindow)>> = Vec::new();
+        let mut threads: Vec<Vec<(TraceWindow, LineWindow)>> = Vec::new();
         for (place, lane, requests) in all.into_iter().step_by(stride) {
             threads.resize_with(threads.len().max(lane + 1), Vec::new);
             threads[lane].push((place, with_memory(&requests, &self.model.machine)));
         }
-        let mut order: Vec<Place> = threads.iter().flatten().map(|(place, _)| *place).collect();
+        let mut order: Vec<TraceWindow> = threads.iter().flatten().map(|(place, _)| *place).collect();
         let mut first = 0;
         for place in &mut order {
             place.first = first;
             first += place.requests;
         }
         let windows =
-            |thread: Vec<(Place, LineWindow)>| thread.into_iter().map(|(_, window)| window).collect();
+            |thread: Vec<(TraceWindow, LineWindow)>| thread.into_iter().map(|(_, window)| window).collect();
         let threads: Vec<Vec<LineWindow>> = threads.into_iter().map(windows).collect();
-        Ok(Traced { trace: LineTrace::new(&threads).map_err(failed)?, found: Found { order, fabric } })
+        Ok(TracedRequests { trace: LineTrace::new(&threads).map_err(failed)?, found: TraceWindows { order, fabric } })
     }
 
     /// Returns the delay of the run in seconds, if each memory request takes the time that the simulated fabric needed for it:
@@ -155,10 +155,10 @@ impl<'a> ClosedLoop<'a> {
     /// If a latency is out of range.
     pub(crate) fn delay_s(
         &self,
-        found: &Found,
+        found: &TraceWindows,
         replicas: u32,
         completion: impl Fn(u32, usize) -> Option<Time>,
-    ) -> Result<Estimate, Error> {
+    ) -> Result<SymmetricEstimate, Error> {
         let unloaded_s = self.model.fabric_delay_s(found.fabric);
         let mut windows = Vec::new();
         for (number, program) in self.programs.iter().enumerate() {
@@ -181,13 +181,13 @@ impl<'a> ClosedLoop<'a> {
             }
         }
         // The ratio needs at least two windows that access far memory. Without it, only the curve gives the delay.
-        let ratio = WindowSample::new(&windows).slowdown(1, 0).map(Estimate::from);
+        let ratio = WindowSample::new(&windows).slowdown(1, 0).map(SymmetricEstimate::from);
         Ok(ratio.map_or(unloaded_s, |ratio| unloaded_s.product(ratio)))
     }
 
     /// Returns the latency of a cache line in cycles. A request that never completed, for example a write-back whose blade failed, gets the
     /// unloaded latency.
-    fn latency(&self, found: &Found, completion: Option<Time>) -> f32 {
+    fn latency(&self, found: &TraceWindows, completion: Option<Time>) -> f32 {
         let machine = &self.model.machine;
         let unloaded_ns = self.model.fabrics().far_ns[found.fabric];
         machine.cycles(completion.map_or(unloaded_ns, |time| machine.near_ns + time.as_ns_f64()))
@@ -202,7 +202,7 @@ impl<'a> ClosedLoop<'a> {
 
 /// Converts the requests of a window for the simulator. A request that waits for a cache line also waits for the latency of the memory
 /// itself.
-fn with_memory(requests: &WindowRequests, machine: &Machine) -> LineWindow {
+fn with_memory(requests: &WindowRequests, machine: &MachineModel) -> LineWindow {
     let memory_ps = (machine.near_ns * 1000.0).round() as u64;
     let when = |after: After| Dependence {
         after: after.request,

@@ -9,7 +9,7 @@ use std::time::Instant;
 use unrack_lines::heat::{HeatTables, RangeHeat};
 use unrack_lines::hierarchy::CacheCounters;
 use unrack_lines::summary::{RecordEnding, Summary};
-use unrack_lines::window::Served;
+use unrack_lines::window::ServedBy;
 use unrack_lines_run::{InstrumentedRun, Options, ProcessRecord, RunError, Tools, prepare};
 use unrack_paging::{Input, StopSignals};
 use unrack_record::{LineCounts, NamedMisses, ServedCount, Warning};
@@ -138,7 +138,7 @@ impl Instrumented {
                 .map(|one| {
                     let CacheCounters { loads, stores, prefetches, fetches, .. } = one.caches;
                     [loads, stores, prefetches, fetches]
-                        .map(|by_place| by_place[Served::Memory as usize])
+                        .map(|by_place| by_place[ServedBy::Memory as usize])
                         .iter()
                         .sum::<u64>()
                 })

@@ -1,29 +1,29 @@
 //! The machine as the core model sees it: a core with measured latencies, near memory, and the costs of the kernel.
 
-use unrack_lines::core::{CoreParameters, Lane, MemoryParameters, NearPages};
+use unrack_lines::core::{CoreParameters, MemoryLane, MemoryParameters, NearPages};
 use unrack_lines_run::calibrate::{Bandwidth, MachineCalibration};
 use unrack_record::Warning;
 
 /// Core, memory and kernel of this machine.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Machine {
+pub(crate) struct MachineModel {
     pub core: CoreParameters,
     /// Latency of near memory, in nanoseconds.
     pub near_ns: f64,
     /// Memory rates that a single thread reaches. `all` are the rates that all threads reach together.
-    one: Traffic,
-    all: Traffic,
+    one: MemoryTraffic,
+    all: MemoryTraffic,
     /// Time of a system call, in seconds. `new_page_s` is the time of the first touch of a page.
     system_call_s: f64,
     new_page_s: f64,
 }
 
-impl Machine {
+impl MachineModel {
     /// Creates the machine from the preset of the processor that a recording names, with the measured numbers of this machine.
     ///
     /// # Errors
     /// If there is no model of the processor, or a measured number is out of range.
-    pub(crate) fn new(processor: &str, measured: &MachineCalibration) -> Result<Machine, Warning> {
+    pub(crate) fn new(processor: &str, measured: &MachineCalibration) -> Result<MachineModel, Warning> {
         let name = processor.split(':').next().unwrap_or(processor);
         let core = CoreParameters::by_name(name).map(|core| with_measured(core, measured));
         let why = match &core {
@@ -37,11 +37,11 @@ impl Machine {
                 return Err(Warning::new("no-core-model", text));
             }
         };
-        Ok(Machine {
+        Ok(MachineModel {
             core,
             near_ns: measured.memory_ns.median,
-            one: Traffic::of(&measured.one),
-            all: Traffic::of(&measured.all),
+            one: MemoryTraffic::of(&measured.one),
+            all: MemoryTraffic::of(&measured.all),
             system_call_s: measured.system_call_ns.median * 1e-9,
             new_page_s: measured.first_touch_ns.median * 1e-9,
         })
@@ -54,7 +54,7 @@ impl Machine {
 
     /// Returns the parameters of one of `at_once` threads that run at the same time. Far memory has the latency `far_ns`, and the same
     /// rates as near memory.
-    pub(crate) fn lane(&self, pages: NearPages, far_ns: f64, at_once: f64) -> Lane {
+    pub(crate) fn lane(&self, pages: NearPages, far_ns: f64, at_once: f64) -> MemoryLane {
         let frequency_ghz = self.core.frequency_ghz;
         let rates = self.one.least(self.all, at_once.max(1.0));
         let interval = |rate_gb_s| MemoryParameters::interval_of(rate_gb_s, frequency_ghz);
@@ -64,7 +64,7 @@ impl Machine {
             write_interval: interval(rates.write_gb_s),
             ..MemoryParameters::of_latency(self.near_ns, frequency_ghz)
         };
-        Lane { pages, near, far: MemoryParameters { latency: self.cycles(far_ns), ..near } }
+        MemoryLane { pages, near, far: MemoryParameters { latency: self.cycles(far_ns), ..near } }
     }
 
     /// Returns the time in the kernel for this number of system calls and new pages, in seconds.
@@ -156,20 +156,20 @@ fn sixteenths(cycles: f64) -> f32 {
 
 /// Rates of memory, in 10^9 bytes per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Traffic {
+struct MemoryTraffic {
     read_gb_s: f64,
     write_gb_s: f64,
     both_gb_s: f64,
 }
 
-impl Traffic {
+impl MemoryTraffic {
     /// Returns the greatest memory rates over the access patterns. A write also reads its cache line first, and a copy writes as many bytes
     /// to memory as it reads from its source.
-    fn of(bandwidth: &Bandwidth) -> Traffic {
+    fn of(bandwidth: &Bandwidth) -> MemoryTraffic {
         let past = bandwidth.nontemporal_gbps.map_or(0.0, |gbps| gbps.median);
         let [read, write, copy] =
             [bandwidth.read_gbps, bandwidth.write_gbps, bandwidth.copy_gbps].map(|gbps| gbps.median);
-        Traffic {
+        MemoryTraffic {
             read_gb_s: read.max(write).max(copy),
             write_gb_s: write.max(past).max(copy / 2.0),
             both_gb_s: read.max(2.0 * write).max(past).max(1.5 * copy),
@@ -178,8 +178,8 @@ impl Traffic {
 
     /// Returns the memory rates of one of `sharers` threads: each thread has at most the rates `self`, and all of them together have at
     /// most the rates `all`.
-    fn least(self, all: Traffic, sharers: f64) -> Traffic {
-        Traffic {
+    fn least(self, all: MemoryTraffic, sharers: f64) -> MemoryTraffic {
+        MemoryTraffic {
             read_gb_s: self.read_gb_s.min(all.read_gb_s / sharers),
             write_gb_s: self.write_gb_s.min(all.write_gb_s / sharers),
             both_gb_s: self.both_gb_s.min(all.both_gb_s / sharers),
@@ -192,13 +192,13 @@ pub(crate) mod tests {
     use super::*;
 
     /// Machine with round numbers: 2 GHz, near memory at 100 ns.
-    pub(crate) fn machine() -> Machine {
+    pub(crate) fn machine() -> MachineModel {
         let core = CoreParameters { frequency_ghz: 2.0, ..CoreParameters::by_name("zen3").unwrap() };
-        Machine {
+        MachineModel {
             core,
             near_ns: 100.0,
-            one: Traffic { read_gb_s: 20.0, write_gb_s: 10.0, both_gb_s: 25.0 },
-            all: Traffic { read_gb_s: 30.0, write_gb_s: 30.0, both_gb_s: 40.0 },
+            one: MemoryTraffic { read_gb_s: 20.0, write_gb_s: 10.0, both_gb_s: 25.0 },
+            all: MemoryTraffic { read_gb_s: 30.0, write_gb_s: 30.0, both_gb_s: 40.0 },
             system_call_s: 1e-7,
             new_page_s: 1e-6,
         }

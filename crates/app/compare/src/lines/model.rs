@@ -1,10 +1,10 @@
 //! Estimates of the core model for a run: delay, curves and intervals.
 
-use super::estimate::Estimate;
+use super::estimate::SymmetricEstimate;
 use super::instrumented::Instrumented;
-use super::machine::Machine;
-use super::placed::{Marks, Placed};
-use super::processes::{Member, critical};
+use super::machine::MachineModel;
+use super::placed::{RecordMarks, PlacementSet};
+use super::processes::{ProcessMember, critical};
 use super::threads::{ThreadCycles, hidden};
 use super::windows::{self, Curve, NEAR, ThreadWindows};
 use crate::error::Error;
@@ -18,37 +18,37 @@ use unrack_record::Warning;
 const ADDED_NS: [f64; 7] = [50.0, 100.0, 200.0, 350.0, 500.0, 1000.0, 2000.0];
 
 /// Cycles of a run, and the delays that follow from them.
-pub(crate) struct Model {
-    pub machine: Machine,
+pub(crate) struct CyclesModel {
+    pub machine: MachineModel,
     /// Marks that are set on recorded windows when they are read.
-    pub marks: Marks,
+    pub marks: RecordMarks,
     /// Curves in this order: the requested placement, all pages far, the shares of near memory, and last the requested placement at the
     /// latencies of fabrics.
     pub curves: Vec<Curve>,
     threads: Vec<ThreadWindows>,
     /// Cycles of all threads.
     pub cycles: Vec<ThreadCycles>,
-    pub delays: Delays,
+    pub delays: ModelDelays,
 }
 
 /// Delays of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Delays {
+pub(crate) struct ModelDelays {
     /// Threads whose delays add up to the delay of the run.
     pub threads: Vec<ThreadCycles>,
     /// Time of `threads` with all memory near, including their time in the kernel, in seconds.
-    pub near_s: Estimate,
+    pub near_s: SymmetricEstimate,
     /// Part of `near_s` that is in the kernel, in seconds.
     pub kernel_s: f64,
     /// Time of all threads of the run with all memory near, without their time in the kernel, in seconds.
-    pub user_s: Estimate,
+    pub user_s: SymmetricEstimate,
     /// Time of all threads of the run in the kernel, in seconds.
     pub system_s: f64,
     /// Delay at each point of the curves, in seconds.
-    pub extra_s: Vec<Estimate>,
+    pub extra_s: Vec<SymmetricEstimate>,
 }
 
-impl Model {
+impl CyclesModel {
     /// Runs the core model on all recorded windows of a run, for all placements, and for the requested placement also at the latencies
     /// `fabrics_ns`. The inner error is the reason why there are no cycles.
     ///
@@ -56,10 +56,10 @@ impl Model {
     /// If a recording is damaged, or a latency is out of range.
     pub(crate) fn new(
         run: &Instrumented,
-        machine: Result<Machine, Warning>,
-        placed: &Placed,
+        machine: Result<MachineModel, Warning>,
+        placed: &PlacementSet,
         fabrics_ns: &[f64],
-    ) -> Result<Result<Model, Warning>, Error> {
+    ) -> Result<Result<CyclesModel, Warning>, Error> {
         let marks = placed.marks(run)?;
         let machine = match (run.too_few(), machine) {
             (None, Ok(machine)) => machine,
@@ -70,14 +70,14 @@ impl Model {
         let cycles = ThreadCycles::all(&run.summaries(), &threads);
         let decisive = curves[0].far_ns.len() - 1;
         let concluded = cycles.and_then(|cycles| {
-            let delays = Delays::new(&run.summaries(), &cycles, &machine, decisive).ok_or_else(no_thread)?;
+            let delays = ModelDelays::new(&run.summaries(), &cycles, &machine, decisive).ok_or_else(no_thread)?;
             let added_ns = curves[0].far_ns[decisive] - machine.near_ns;
             match hidden(&run.summaries(), &cycles, &machine, (decisive, added_ns), &delays) {
                 Some(why) => Err(why),
                 None => Ok((cycles, delays)),
             }
         });
-        Ok(concluded.map(|(cycles, delays)| Model { machine, marks, curves, threads, cycles, delays }))
+        Ok(concluded.map(|(cycles, delays)| CyclesModel { machine, marks, curves, threads, cycles, delays }))
     }
 
     /// Returns the recorded windows of a thread; empty if the thread has none.
@@ -87,7 +87,7 @@ impl Model {
     }
 
     /// Returns the delay at a point of a curve, in seconds.
-    pub(crate) fn delay_s(&self, curve: usize, point: usize) -> Estimate {
+    pub(crate) fn delay_s(&self, curve: usize, point: usize) -> SymmetricEstimate {
         let before: usize = self.curves[..curve].iter().map(|curve| curve.far_ns.len()).sum();
         self.delays.extra_s[before + point]
     }
@@ -98,7 +98,7 @@ impl Model {
     }
 
     /// Returns the delay at the unloaded latency of a fabric, in seconds.
-    pub(crate) fn fabric_delay_s(&self, fabric: usize) -> Estimate {
+    pub(crate) fn fabric_delay_s(&self, fabric: usize) -> SymmetricEstimate {
         self.delay_s(self.curves.len() - 1, fabric)
     }
 
@@ -124,7 +124,7 @@ impl Model {
 }
 
 /// Returns the curves of a question.
-fn curves(placed: &Placed, near_ns: f64, fabrics_ns: &[f64]) -> Vec<Curve> {
+fn curves(placed: &PlacementSet, near_ns: f64, fabrics_ns: &[f64]) -> Vec<Curve> {
     let curve =
         |(placement, pages)| Curve { placement, pages, far_ns: ADDED_NS.map(|ns| near_ns + ns).into() };
     let mut curves: Vec<Curve> = placed.all().into_iter().map(curve).collect();
@@ -140,30 +140,30 @@ fn no_thread() -> Warning {
     )
 }
 
-impl Delays {
+impl ModelDelays {
     /// Adds up the delays of the programs that the run waits for, which are those that take longest at the point `decisive` of the curves.
     /// The time of a program is that of its longest thread; with far memory, this may be another thread than without. `None` if there is no
     /// thread.
     fn new(
         records: &[&Summary],
         threads: &[ThreadCycles],
-        machine: &Machine,
+        machine: &MachineModel,
         decisive: usize,
-    ) -> Option<Delays> {
+    ) -> Option<ModelDelays> {
         let time_s = |thread: &ThreadCycles| thread.far_s(records, machine, decisive).value;
         let own = |record| threads.iter().filter(move |thread| thread.record == record);
         let longest = |record| own(record).max_by(|a, b| time_s(a).total_cmp(&time_s(b)));
         let worst: Vec<Option<&ThreadCycles>> = (0..records.len()).map(longest).collect();
-        let user_s = Estimate::sum(threads.iter().map(|thread| thread.user_s(machine)));
+        let user_s = SymmetricEstimate::sum(threads.iter().map(|thread| thread.user_s(machine)));
         let system_s = threads.iter().map(|thread| thread.kernel_s(records, machine)).sum();
-        let member = |(summary, thread): (&&Summary, &Option<&ThreadCycles>)| Member {
+        let member = |(summary, thread): (&&Summary, &Option<&ThreadCycles>)| ProcessMember {
             pid: summary.pid,
             parent: summary.parent,
             start_ns: summary.start_ns,
             wall_ns: summary.wall_ns,
             time_s: thread.map_or(0.0, time_s),
         };
-        let members: Vec<Member> = records.iter().zip(&worst).map(member).collect();
+        let members: Vec<ProcessMember> = records.iter().zip(&worst).map(member).collect();
         let critical = critical(&members);
         let leaders: Vec<ThreadCycles> =
             critical.iter().filter_map(|record| worst[*record].cloned()).collect();
@@ -174,22 +174,22 @@ impl Delays {
         };
         let near: Vec<&ThreadCycles> = critical.iter().filter_map(near).collect();
         let kernel_s = near.iter().map(|thread| thread.kernel_s(records, machine)).sum();
-        let near_s = Estimate::sum(near.iter().map(|thread| thread.near_s(records, machine)));
+        let near_s = SymmetricEstimate::sum(near.iter().map(|thread| thread.near_s(records, machine)));
         let delay = |point: usize| {
             let each = near.iter().map(|near| delay_s(records, near, own(near.record), machine, point));
-            Estimate::sum(each)
+            SymmetricEstimate::sum(each)
         };
         let extra_s = (0..points).map(delay).collect();
-        Some(Delays { near_s, kernel_s, user_s, system_s, extra_s, threads: leaders })
+        Some(ModelDelays { near_s, kernel_s, user_s, system_s, extra_s, threads: leaders })
     }
 
     #[cfg(test)]
-    pub(super) fn of(records: &[&Summary], threads: &[ThreadCycles], machine: &Machine) -> Delays {
-        Delays::new(records, threads, machine, 0).unwrap()
+    pub(super) fn of(records: &[&Summary], threads: &[ThreadCycles], machine: &MachineModel) -> ModelDelays {
+        ModelDelays::new(records, threads, machine, 0).unwrap()
     }
 
     /// Returns the processor time, user and system, of all threads of the run with all memory near, in seconds.
-    pub(crate) fn processor_s(&self) -> Estimate {
+    pub(crate) fn processor_s(&self) -> SymmetricEstimate {
         self.user_s.plus(self.system_s)
     }
 
@@ -210,16 +210,16 @@ fn delay_s<'a>(
     records: &[&Summary],
     near: &ThreadCycles,
     own: impl Iterator<Item = &'a ThreadCycles>,
-    machine: &Machine,
+    machine: &MachineModel,
     point: usize,
-) -> Estimate {
+) -> SymmetricEstimate {
     let time_s = |thread: &ThreadCycles| thread.far_s(records, machine, point);
     let longest = own.max_by(|a, b| time_s(a).value.total_cmp(&time_s(b).value)).unwrap_or(near);
     if longest.thread == near.thread {
         return near.seconds(near.extra[point], machine);
     }
     let (far_s, near_s) = (time_s(longest), near.near_s(records, machine));
-    Estimate { value: far_s.value - near_s.value, half: far_s.half.hypot(near_s.half) }
+    SymmetricEstimate { value: far_s.value - near_s.value, half: far_s.half.hypot(near_s.half) }
 }
 
 #[cfg(test)]
@@ -249,8 +249,8 @@ pub(crate) mod tests {
     }
 
     fn thread(record: usize, thread: u32, extra: f64, half: f64) -> ThreadCycles {
-        let near = Estimate { value: 1.0, half: 0.0 };
-        let extra = vec![Estimate { value: extra / 2.0, half }, Estimate { value: extra, half }];
+        let near = SymmetricEstimate { value: 1.0, half: 0.0 };
+        let extra = vec![SymmetricEstimate { value: extra / 2.0, half }, SymmetricEstimate { value: extra, half }];
         ThreadCycles { record, thread, instructions: 1_000_000_000, misses: 0, windows: 100, near, extra }
     }
 
@@ -260,13 +260,13 @@ pub(crate) mod tests {
         let summary = summary(10, 1, 100);
         let adds = ThreadCycles { instructions: 4_000_000_000, ..thread(0, 0, 0.0, 0.0) };
         let threads = [adds, thread(0, 1, 10.0, 0.2)];
-        let delays = Delays::new(&[&summary], &threads, &machine(), 1).unwrap();
+        let delays = ModelDelays::new(&[&summary], &threads, &machine(), 1).unwrap();
         // 2 s of additions; half a second with all memory near, and 3 and 5.5 s with far memory.
         assert_eq!((delays.near_s.value, delays.leader().thread), (2.0, 1));
         let extra: Vec<f64> = delays.extra_s.iter().map(|extra| extra.value).collect();
         assert_eq!(extra, [1.0, 3.5]);
         let short = [threads[0].clone(), thread(0, 1, 2.0, 0.2)];
-        let delays = Delays::new(&[&summary], &short, &machine(), 1).unwrap();
+        let delays = ModelDelays::new(&[&summary], &short, &machine(), 1).unwrap();
         assert_eq!(delays.extra_s[1].value, 0.0, "1.5 s are within the 2");
     }
 
@@ -274,7 +274,7 @@ pub(crate) mod tests {
     fn delays_are_those_of_the_slowest_threads() {
         let (shell, child) = (summary(10, 1, 100), summary(11, 10, 50));
         let threads = [thread(0, 0, 1.0, 0.3), thread(1, 0, 2.0, 0.4), thread(1, 1, 4.0, 0.4)];
-        let delays = Delays::new(&[&shell, &child], &threads, &machine(), 1).unwrap();
+        let delays = ModelDelays::new(&[&shell, &child], &threads, &machine(), 1).unwrap();
         // 10^9 instructions at 2 GHz: half a second for each cycle.
         assert_eq!(delays.near_s.value, 1.0);
         assert_eq!(delays.processor_s().value, 1.5, "the thread that nothing waits for takes time, too");

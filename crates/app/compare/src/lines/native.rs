@@ -1,6 +1,6 @@
 //! Native runs of a program: wall time, and processor time of all its processes.
 
-use super::estimate::Estimate;
+use super::estimate::SymmetricEstimate;
 use crate::error::Error;
 use crate::runs::task::with_median;
 use std::ffi::OsString;
@@ -43,17 +43,17 @@ pub(crate) fn repeated(
     input: &Input,
     output: Option<&Path>,
     wants_more: impl Fn(&[TimedRun]) -> Result<bool, Error>,
-) -> Result<Native, Error> {
+) -> Result<NativeRuns, Error> {
     let mut runs = Vec::new();
     while wants_more(&runs)? {
         runs.push(run(command, input, output, None)?);
     }
-    Ok(Native::from_runs(runs))
+    Ok(NativeRuns::from_runs(runs))
 }
 
 /// Times of native runs, and whether other work disturbed them.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Native {
+pub(crate) struct NativeRuns {
     pub times: NativeTimes,
     /// Reason why other work on the machine disturbed all runs, if it did.
     pub disturbance: Option<Warning>,
@@ -73,7 +73,7 @@ impl RunTime {
     }
 
     /// Returns the slowdown that this delay causes in a program with this run time.
-    pub(super) fn slowdown(self, delay_s: Estimate) -> Stated {
+    pub(super) fn slowdown(self, delay_s: SymmetricEstimate) -> Stated {
         let over = |delay_s: f64, run_s: f64| 1.0 + delay_s / run_s;
         let ends = [delay_s.value - delay_s.half, delay_s.value + delay_s.half];
         let each = ends.map(|end| [self.least_s, self.most_s].map(|run_s| over(end, run_s)));
@@ -84,12 +84,12 @@ impl RunTime {
     }
 }
 
-impl Native {
+impl NativeRuns {
     /// Takes the runs that other work did not disturb. If other work disturbed all of them, takes all.
     ///
     /// # Panics
     /// If there are no runs.
-    pub(crate) fn from_runs(runs: Vec<TimedRun>) -> Native {
+    pub(crate) fn from_runs(runs: Vec<TimedRun>) -> NativeRuns {
         let calm: Vec<TimedRun> = runs.iter().filter(|run| run.disturbance.is_none()).cloned().collect();
         let disturbance = runs.iter().find_map(|run| run.disturbance.clone()).filter(|_| calm.is_empty());
         let disturbance = disturbance.map(|why| {
@@ -107,7 +107,7 @@ impl Native {
             processor: times(|run| run.processor_s),
             user: times(|run| run.user_s),
         };
-        Native { times, disturbance }
+        NativeRuns { times, disturbance }
     }
 
     /// Returns the run time to compare with: the wall time. If other work disturbed all runs and the processor time is less than the wall
@@ -124,18 +124,18 @@ impl Native {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use unrack_testing::Folder;
+    use unrack_testing::TestFolder;
 
     /// Native run with these wall, processor and user times.
-    pub(crate) fn native(wall_s: f64, processor_s: f64, user_s: f64) -> Native {
+    pub(crate) fn native(wall_s: f64, processor_s: f64, user_s: f64) -> NativeRuns {
         let runs = |median_s| unrack_record::Runs { seconds: vec![median_s], median_s };
         let times = NativeTimes { wall: runs(wall_s), processor: runs(processor_s), user: runs(user_s) };
-        Native { times, disturbance: None }
+        NativeRuns { times, disturbance: None }
     }
 
     #[test]
     fn a_program_that_computes_takes_processor_time() {
-        let folder = Folder::new("lines-native");
+        let folder = TestFolder::new("lines-native");
         let command = ["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done"];
         let output = folder.join("out");
         let run = run(&command.map(OsString::from), &Input::Empty, Some(&output), None).unwrap();
@@ -145,7 +145,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_program_that_fails_is_a_failure() {
-        let folder = Folder::new("lines-native-fails");
+        let folder = TestFolder::new("lines-native-fails");
         let run = run(&["false".into()], &Input::Empty, Some(&folder.join("out")), None);
         let Error::Failed(text) = run.unwrap_err() else { panic!("a failure while running") };
         assert!(text.contains("natively"), "{text}");
@@ -154,11 +154,11 @@ pub(super) mod tests {
     #[test]
     fn disturbed_wall_times_are_not_compared_with() {
         let calm = native(3.0, 1.0, 1.0);
-        let busy = Native { disturbance: Some(Warning::new("busy", "others ran")), ..calm.clone() };
+        let busy = NativeRuns { disturbance: Some(Warning::new("busy", "others ran")), ..calm.clone() };
         assert_eq!(calm.run(), RunTime::exactly(3.0));
         assert_eq!(busy.run(), RunTime { value_s: 1.0, least_s: 1.0, most_s: 3.0 });
         // A delay of 2 s: three times as slow over processor time, and 1.67 times over wall time.
-        let rough = busy.run().slowdown(Estimate { value: 2.0, half: 0.0 });
+        let rough = busy.run().slowdown(SymmetricEstimate { value: 2.0, half: 0.0 });
         let interval = rough.known().unwrap();
         assert_eq!((interval.value, interval.low, interval.high), (Some(3.0), 1.0 + 2.0 / 3.0, Some(3.0)));
     }

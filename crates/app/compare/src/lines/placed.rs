@@ -86,7 +86,7 @@ enum Marked {
 
 /// Placements of a question.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Placed {
+pub(crate) struct PlacementSet {
     /// Name of the requested rule.
     pub rule: String,
     /// Description of the size of near memory.
@@ -129,13 +129,13 @@ impl PlacementRule {
     ///
     /// # Errors
     /// If the footprint is needed and not known.
-    pub(crate) fn placed(&self, local: Share, footprint: Option<Bytes>) -> Result<Placed, Error> {
+    pub(crate) fn placed(&self, local: Share, footprint: Option<Bytes>) -> Result<PlacementSet, Error> {
         let text = match self {
             PlacementRule::AllFar => "0%".into(),
             PlacementRule::AllBut(memory) => format!("all but {memory}"),
             _ => local.to_string(),
         };
-        let mut placed = Placed::none(self.name(), text);
+        let mut placed = PlacementSet::none(self.name(), text);
         placed.add(self, local, footprint)?;
         let fractions = || SHARES.map(fraction);
         placed.add(&PlacementRule::AllFar, local, None)?;
@@ -154,17 +154,17 @@ fn fraction(share: f64) -> Share {
     text.parse().expect("a percentage is a share")
 }
 
-impl Placed {
-    fn none(rule: String, local: String) -> Placed {
-        Placed { rule, local, recorded: Vec::new(), marked: Vec::new(), curves: Vec::new() }
+impl PlacementSet {
+    fn none(rule: String, local: String) -> PlacementSet {
+        PlacementSet { rule, local, recorded: Vec::new(), marked: Vec::new(), curves: Vec::new() }
     }
 
     /// Returns every rule at every share of near memory, for a program with this footprint.
     ///
     /// # Errors
     /// Never, because the footprint is given.
-    pub(crate) fn map(footprint: Bytes) -> Result<Placed, Error> {
-        let mut placed = Placed::none("all".into(), "25% to 75%".into());
+    pub(crate) fn map(footprint: Bytes) -> Result<PlacementSet, Error> {
+        let mut placed = PlacementSet::none("all".into(), "25% to 75%".into());
         placed.add(&PlacementRule::AllFar, fraction(0.0), None)?;
         let rules = [
             PlacementRule::Interleaved,
@@ -229,22 +229,22 @@ impl Placed {
     ///
     /// # Errors
     /// If the named memory does not exist in any program.
-    pub(crate) fn marks(&self, run: &Instrumented) -> Result<Marks, Error> {
+    pub(crate) fn marks(&self, run: &Instrumented) -> Result<RecordMarks, Error> {
         let mut records = Vec::new();
         for (process, heat) in run.processes().iter().zip(run.heats()) {
             let marks = self.marked.iter().map(|(bit, marked)| match marked {
                 Marked::Hottest(share) => {
                     let all = Bytes::new(heat.ranges.len() as u64 * heat.range_bytes);
-                    (*bit, Mark::Hottest(Hottest::new(heat, share.of(all).get())))
+                    (*bit, NearMark::Hottest(Hottest::new(heat, share.of(all).get())))
                 }
                 Marked::AllBut(memory) => {
                     let named = process.summary.mappings.iter().filter(|named| named.name == *memory);
-                    (*bit, Mark::Far(named.flat_map(|named| named.ranges.clone()).collect()))
+                    (*bit, NearMark::Far(named.flat_map(|named| named.ranges.clone()).collect()))
                 }
             });
             records.push(marks.collect());
         }
-        let marks = Marks { records };
+        let marks = RecordMarks { records };
         let unknown = self.marked.iter().find_map(|(bit, marked)| match marked {
             Marked::AllBut(memory) if !marks.has_far(*bit) => Some(memory),
             _ => None,
@@ -301,25 +301,25 @@ fn whole(footprint: Option<Bytes>) -> Result<Bytes, Error> {
 
 /// Marks of all records of a run.
 #[derive(Debug, Default)]
-pub(crate) struct Marks {
-    records: Vec<Vec<(u32, Mark)>>,
+pub(crate) struct RecordMarks {
+    records: Vec<Vec<(u32, NearMark)>>,
 }
 
 /// Pages that are in near memory according to one bit of the recorded masks.
 #[derive(Debug)]
-enum Mark {
+enum NearMark {
     Hottest(Hottest),
     /// Pages outside these ranges.
     Far(Vec<(u64, u64)>),
 }
 
-impl Marks {
+impl RecordMarks {
     /// Marks a window of a record.
     pub(crate) fn mark(&self, record: usize, window: &mut RecordedWindow) {
         for (bit, mark) in self.records.get(record).into_iter().flatten() {
             match mark {
-                Mark::Hottest(hottest) => hottest.mark(window, *bit),
-                Mark::Far(ranges) => {
+                NearMark::Hottest(hottest) => hottest.mark(window, *bit),
+                NearMark::Far(ranges) => {
                     window.mark(*bit, |address| {
                         !ranges.iter().any(|(start, end)| (*start..*end).contains(&address))
                     });
@@ -330,7 +330,7 @@ impl Marks {
 
     fn has_far(&self, bit: u32) -> bool {
         let far =
-            |(of, mark): &(u32, Mark)| *of == bit && matches!(mark, Mark::Far(ranges) if !ranges.is_empty());
+            |(of, mark): &(u32, NearMark)| *of == bit && matches!(mark, NearMark::Far(ranges) if !ranges.is_empty());
         self.records.iter().flatten().any(far)
     }
 }
@@ -338,13 +338,13 @@ impl Marks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unrack_lines::window::{LineAccess, Served, Walk};
+    use unrack_lines::window::{LineAccess, ServedBy, WalkLoads};
 
     fn share(text: &str) -> Share {
         text.parse().unwrap()
     }
 
-    fn names(placed: &Placed) -> Vec<String> {
+    fn names(placed: &PlacementSet) -> Vec<String> {
         placed.all().into_iter().map(|(name, _)| name).collect()
     }
 
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn a_map_has_every_rule_at_every_share() {
-        let placed = Placed::map(Bytes::new(1 << 30)).unwrap();
+        let placed = PlacementSet::map(Bytes::new(1 << 30)).unwrap();
         assert_eq!((placed.all().len(), placed.recorded.len()), (16, 15), "all far takes no bit");
         assert!(names(&placed).contains(&"75 % near, DRAM cache".into()));
         // The recorder can parse each of the placements.
@@ -405,15 +405,15 @@ mod tests {
 
     #[test]
     fn memory_of_a_name_is_far_and_all_else_near() {
-        let marks = Marks { records: vec![vec![(3, Mark::Far(vec![(4096, 8192)]))]] };
+        let marks = RecordMarks { records: vec![vec![(3, NearMark::Far(vec![(4096, 8192)]))]] };
         let access = |address| LineAccess {
             instruction: 0,
             address,
             bytes: 8,
             is_store: false,
-            served: Served::Memory,
+            served: ServedBy::Memory,
             near: 0b1001,
-            walk: Walk::default(),
+            walk: WalkLoads::default(),
         };
         let mut window =
             RecordedWindow { accesses: [0, 4096, 8192].map(access).into(), ..Default::default() };

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// One program that one process executed.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Member {
+pub(crate) struct ProcessMember {
     pub pid: u32,
     pub parent: u32,
     /// Start, in nanoseconds of a clock that is common to all members.
@@ -20,8 +20,8 @@ pub(crate) struct Member {
 }
 
 /// Returns the indices of the programs whose times add up to the time of the run, in ascending order.
-pub(crate) fn critical(members: &[Member]) -> Vec<usize> {
-    let family = Family::new(members);
+pub(crate) fn critical(members: &[ProcessMember]) -> Vec<usize> {
+    let family = ProcessMembers::new(members);
     let roots: Vec<u32> = family.own.keys().copied().filter(|pid| family.is_root(*pid)).collect();
     // A process whose parent had ended before is a root, too. Roots ran at the same time, so only the longest counts.
     let best = roots.into_iter().map(|root| family.path(root)).max_by(|a, b| a.time_s.total_cmp(&b.time_s));
@@ -32,21 +32,21 @@ pub(crate) fn critical(members: &[Member]) -> Vec<usize> {
 
 /// Members whose times add up, and the sum of their times.
 #[derive(Clone, Default)]
-struct Path {
+struct TimePath {
     indices: Vec<usize>,
     time_s: f64,
 }
 
 /// Members by their process.
-struct Family<'a> {
-    members: &'a [Member],
+struct ProcessMembers<'a> {
+    members: &'a [ProcessMember],
     own: BTreeMap<u32, Vec<usize>>,
     children: BTreeMap<u32, Vec<u32>>,
 }
 
-impl<'a> Family<'a> {
-    fn new(members: &'a [Member]) -> Family<'a> {
-        let mut family = Family { members, own: BTreeMap::new(), children: BTreeMap::new() };
+impl<'a> ProcessMembers<'a> {
+    fn new(members: &'a [ProcessMember]) -> ProcessMembers<'a> {
+        let mut family = ProcessMembers { members, own: BTreeMap::new(), children: BTreeMap::new() };
         for (index, member) in members.iter().enumerate() {
             family.own.entry(member.pid).or_default().push(index);
         }
@@ -70,20 +70,20 @@ impl<'a> Family<'a> {
         (own().map(|member| member.start_ns).min().unwrap_or(0), end.unwrap_or(0))
     }
 
-    fn path(&self, pid: u32) -> Path {
+    fn path(&self, pid: u32) -> TimePath {
         let own = self.own[&pid].clone();
         let time_s = own.iter().map(|index| self.members[*index].time_s).sum();
         let children = self.children.get(&pid).into_iter().flatten().filter(|child| **child > pid);
         let below = children.map(|child| (self.span_ns(*child), self.path(*child))).collect();
-        Path { indices: own, time_s }.then(&one_after_another(below))
+        TimePath { indices: own, time_s }.then(&one_after_another(below))
     }
 }
 
 /// Returns the sequences of programs that do not overlap in time and have the largest total time: weighted interval scheduling (Kleinberg
 /// and Tardos, Algorithm Design, section 6.1).
-fn one_after_another(mut paths: Vec<((u64, u64), Path)>) -> Path {
+fn one_after_another(mut paths: Vec<((u64, u64), TimePath)>) -> TimePath {
     paths.sort_by_key(|((_, end), _)| *end);
-    let mut best = vec![Path::default()];
+    let mut best = vec![TimePath::default()];
     for (number, ((start, _), path)) in paths.iter().enumerate() {
         let before = paths[..number].partition_point(|((_, end), _)| end <= start);
         let with = best[before].clone().then(path);
@@ -93,10 +93,10 @@ fn one_after_another(mut paths: Vec<((u64, u64), Path)>) -> Path {
     best.pop().unwrap_or_default()
 }
 
-impl Path {
-    fn then(mut self, next: &Path) -> Path {
+impl TimePath {
+    fn then(mut self, next: &TimePath) -> TimePath {
         self.indices.extend(&next.indices);
-        Path { indices: self.indices, time_s: self.time_s + next.time_s }
+        TimePath { indices: self.indices, time_s: self.time_s + next.time_s }
     }
 }
 
@@ -105,8 +105,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn member(pid: u32, parent: u32, (start_ns, end_ns): (u64, u64), time_s: f64) -> Member {
-        Member { pid, parent, start_ns, wall_ns: end_ns - start_ns, time_s }
+    fn member(pid: u32, parent: u32, (start_ns, end_ns): (u64, u64), time_s: f64) -> ProcessMember {
+        ProcessMember { pid, parent, start_ns, wall_ns: end_ns - start_ns, time_s }
     }
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
         fn no_member_counts_twice_and_none_alone_is_more(
             drawn in prop::collection::vec((0u32..12, 0u32..12, 0u64..50, 1u64..100, 0.0f64..10.0), 1..20),
         ) {
-            let members: Vec<Member> = drawn
+            let members: Vec<ProcessMember> = drawn
                 .iter()
                 .map(|(a, b, start, wall, time)| member(*a, *b, (*start, start + wall), *time))
                 .collect();

@@ -3,17 +3,17 @@
 use super::answer::Basis;
 use super::calibration::calibrated;
 use super::instrumented::{Instrumented, Recording};
-use super::native::{self, Native};
-use super::placed::{Placed, PlacementRule};
+use super::native::{self, NativeRuns};
+use super::placed::{PlacementSet, PlacementRule};
 use super::recorded::{footprint, options};
-use crate::asking::Asking;
+use crate::asking::QuestionCaller;
 use crate::error::Error;
-use crate::steps::Steps;
+use crate::steps::QuestionSteps;
 use std::ffi::OsString;
 use unrack_build::build;
 use unrack_lines_run::Tools;
 use unrack_paging::{Input, TimedRun};
-use unrack_record::{AccessUnit, LinesSummary, Started};
+use unrack_record::{AccessUnit, LinesSummary, StartedCommand};
 use unrack_units::Share;
 
 /// Question about a program's slowdown by the latency of far memory: `unrack lines run` and `unrack lines map`.
@@ -47,8 +47,8 @@ impl LinesQuestion {
     ///
     /// # Errors
     /// If the question cannot be answered on this machine, a run fails, or the question is canceled.
-    pub fn ask(&self, asking: Asking) -> Result<LinesSummary, Error> {
-        let steps = Steps::until(asking, None);
+    pub fn ask(&self, asking: QuestionCaller) -> Result<LinesSummary, Error> {
+        let steps = QuestionSteps::until(asking, None);
         let one = match &self.placements {
             AskedPlacements::One { rule, local } => Some(rule.placed(*local, None)?),
             AskedPlacements::All => None,
@@ -62,14 +62,14 @@ impl LinesQuestion {
             (Some(placed), _) => (placed, input.clone()),
             (None, _) => {
                 steps.begin("measuring the footprint")?;
-                (Placed::map(footprint(&self.command, &input)?)?, input.clone())
+                (PlacementSet::map(footprint(&self.command, &input)?)?, input.clone())
             }
         };
         let native = if self.once { None } else { Some(self.natively(&input, &steps)?) };
         if let AskedPlacements::All = self.placements {
             steps.begin("instrumented run")?;
         }
-        let started = Started::now(build());
+        let started = StartedCommand::now(build());
         let recording = Recording {
             tools: &tools,
             command: &self.command,
@@ -93,7 +93,7 @@ impl LinesQuestion {
     }
 
     /// Runs the program natively with its output discarded. The times of these runs check the core model.
-    fn natively(&self, input: &Input, steps: &Steps) -> Result<Native, Error> {
+    fn natively(&self, input: &Input, steps: &QuestionSteps) -> Result<NativeRuns, Error> {
         steps.begin("native run, whose output is discarded")?;
         native::repeated(&self.command, input, None, |runs: &[TimedRun]| {
             let is_calm = runs.last().is_some_and(|run| run.disturbance.is_none());

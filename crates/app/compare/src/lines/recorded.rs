@@ -1,6 +1,6 @@
 //! Options of an instrumented run, and the footprint that some placements need for them.
 
-use super::placed::Placed;
+use super::placed::PlacementSet;
 use crate::error::{Error, failed};
 use std::ffi::OsString;
 use unrack_build::build;
@@ -16,7 +16,7 @@ const PERIOD: u64 = 100_000;
 const LIMIT: u64 = 64 << 20;
 
 /// Returns the options of an instrumented run. The simulated caches are those of this machine, as measured.
-pub(crate) fn options(seed: u64, calibration: &MachineCalibration, placed: &Placed) -> Options {
+pub(crate) fn options(seed: u64, calibration: &MachineCalibration, placed: &PlacementSet) -> Options {
     Options {
         seed,
         period: Some(PERIOD),

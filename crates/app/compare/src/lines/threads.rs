@@ -4,13 +4,13 @@
 //! estimate from the windows of all such threads. The time for which such a thread may wait is bounded by its number of misses, which is
 //! counted over the whole run.
 
-use super::estimate::Estimate;
-use super::machine::Machine;
-use super::model::Delays;
+use super::estimate::SymmetricEstimate;
+use super::machine::MachineModel;
+use super::model::ModelDelays;
 use super::windows::{NEAR, ThreadWindows};
 use unrack_lines::core::{EstimateError, WindowCycles, WindowSample};
 use unrack_lines::summary::Summary;
-use unrack_lines::window::Served;
+use unrack_lines::window::ServedBy;
 use unrack_record::Warning;
 
 /// Number of recorded windows from which a thread has a separate estimate: Student's t is then a fifth above its limit for many windows.
@@ -32,9 +32,9 @@ pub(crate) struct ThreadCycles {
     /// Number of recorded windows of this thread.
     pub windows: usize,
     /// Cycles per instruction with all memory near.
-    pub near: Estimate,
+    pub near: SymmetricEstimate,
     /// Additional cycles per instruction at each point of the curves.
-    pub extra: Vec<Estimate>,
+    pub extra: Vec<SymmetricEstimate>,
 }
 
 impl ThreadCycles {
@@ -55,7 +55,7 @@ impl ThreadCycles {
                     record,
                     thread: thread.thread,
                     instructions: thread.instructions,
-                    misses: thread.caches.loads[Served::Memory as usize],
+                    misses: thread.caches.loads[ServedBy::Memory as usize],
                     windows: own.len(),
                     near,
                     extra,
@@ -71,18 +71,18 @@ impl ThreadCycles {
     }
 
     /// Returns the time in seconds of all instructions of the thread at this number of cycles per instruction.
-    pub(super) fn seconds(&self, cycles: Estimate, machine: &Machine) -> Estimate {
+    pub(super) fn seconds(&self, cycles: SymmetricEstimate, machine: &MachineModel) -> SymmetricEstimate {
         cycles.times(self.instructions as f64 / (machine.core.frequency_ghz * 1e9))
     }
 
     /// Returns the thread's time with all memory near, without its time in the kernel, in seconds.
-    pub(super) fn user_s(&self, machine: &Machine) -> Estimate {
+    pub(super) fn user_s(&self, machine: &MachineModel) -> SymmetricEstimate {
         self.seconds(self.near, machine)
     }
 
     /// Returns the thread's time in the kernel, in seconds: the time of its process's system calls and new pages, in proportion to the
     /// thread's part of the instructions.
-    pub(super) fn kernel_s(&self, records: &[&Summary], machine: &Machine) -> f64 {
+    pub(super) fn kernel_s(&self, records: &[&Summary], machine: &MachineModel) -> f64 {
         let summary = records[self.record];
         let all: u64 = summary.threads.iter().map(|thread| thread.instructions).sum();
         let part = self.instructions as f64 / all.max(1) as f64;
@@ -90,25 +90,25 @@ impl ThreadCycles {
     }
 
     /// Returns the thread's time with all memory near, including its time in the kernel, in seconds.
-    pub(super) fn near_s(&self, records: &[&Summary], machine: &Machine) -> Estimate {
+    pub(super) fn near_s(&self, records: &[&Summary], machine: &MachineModel) -> SymmetricEstimate {
         self.user_s(machine).plus(self.kernel_s(records, machine))
     }
 
     /// Returns the thread's time at a point of the curves, in seconds. The errors of its near time and its additional time add up linearly,
     /// because both come from the same windows.
-    pub(super) fn far_s(&self, records: &[&Summary], machine: &Machine, point: usize) -> Estimate {
+    pub(super) fn far_s(&self, records: &[&Summary], machine: &MachineModel, point: usize) -> SymmetricEstimate {
         let extra = self.extra[point];
-        let cycles = Estimate { value: self.near.value + extra.value, half: self.near.half + extra.half };
+        let cycles = SymmetricEstimate { value: self.near.value + extra.value, half: self.near.half + extra.half };
         self.seconds(cycles, machine).plus(self.kernel_s(records, machine))
     }
 }
 
 /// Returns the cycles per instruction with all memory near, and the additional ones in each other lane.
-fn estimates(windows: &[WindowCycles]) -> Result<(Estimate, Vec<Estimate>), EstimateError> {
+fn estimates(windows: &[WindowCycles]) -> Result<(SymmetricEstimate, Vec<SymmetricEstimate>), EstimateError> {
     let sample = WindowSample::new(windows);
     let near = sample.cycles_per_instruction(NEAR)?.into();
     let lanes = windows.first().map_or(0, |window| window.cycles.len());
-    let extra = |lane| sample.extra_cycles_per_instruction(lane, NEAR).map(Estimate::from);
+    let extra = |lane| sample.extra_cycles_per_instruction(lane, NEAR).map(SymmetricEstimate::from);
     Ok((near, (NEAR + 1..lanes).map(extra).collect::<Result<_, _>>()?))
 }
 
@@ -130,9 +130,9 @@ fn shared(threads: &[ThreadWindows]) -> Vec<WindowCycles> {
 pub(super) fn hidden(
     records: &[&Summary],
     threads: &[ThreadCycles],
-    machine: &Machine,
+    machine: &MachineModel,
     (decisive, added_ns): (usize, f64),
-    delays: &Delays,
+    delays: &ModelDelays,
 ) -> Option<Warning> {
     let leader_s = |record: usize| {
         let own = threads.iter().filter(|thread| thread.record == record);
@@ -211,12 +211,12 @@ mod tests {
             instructions: 1_000_000_000,
             misses,
             windows,
-            near: Estimate { value: 1.0, half: 0.0 },
-            extra: vec![Estimate { value: 0.1, half: 0.0 }],
+            near: SymmetricEstimate { value: 1.0, half: 0.0 },
+            extra: vec![SymmetricEstimate { value: 0.1, half: 0.0 }],
         };
         let summary = summary(10, 1, 100);
         let why = |threads: &[ThreadCycles]| {
-            let delays = Delays::of(&[&summary], threads, &machine());
+            let delays = ModelDelays::of(&[&summary], threads, &machine());
             hidden(&[&summary], threads, &machine(), (0, 2000.0), &delays)
         };
         let found = why(&[cycles(0, 0, 900), cycles(1, 2_000_000, 7)]).unwrap();

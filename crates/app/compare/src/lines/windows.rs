@@ -4,8 +4,8 @@
 //! points of the curves. The curves take as many passes as they need, each on a separate thread.
 
 use super::instrumented::Instrumented;
-use super::machine::Machine;
-use super::placed::Marks;
+use super::machine::MachineModel;
+use super::placed::RecordMarks;
 use crate::error::{Error, failed};
 use std::collections::BTreeMap;
 use unrack_lines::core::{CoreReplay, CycleAccount, LANES, NearPages, WindowCycles};
@@ -45,13 +45,13 @@ pub(crate) struct ThreadWindows {
 /// If a recording is damaged, or a latency is out of range.
 pub(crate) fn run(
     run: &Instrumented,
-    machine: &Machine,
-    marks: &Marks,
+    machine: &MachineModel,
+    marks: &RecordMarks,
     curves: &[Curve],
 ) -> Result<Vec<ThreadWindows>, Error> {
     let points: Vec<(NearPages, f64)> =
         curves.iter().flat_map(|curve| curve.far_ns.iter().map(|ns| (curve.pages, *ns))).collect();
-    let one = |points: &[(NearPages, f64)]| Pass { run, machine, marks, points: points.to_vec() }.threads();
+    let one = |points: &[(NearPages, f64)]| WindowsPass { run, machine, marks, points: points.to_vec() }.threads();
     let passes: Vec<Result<Vec<ThreadWindows>, Error>> = std::thread::scope(|scope| {
         let started: Vec<_> =
             points.chunks(LANES - 1).map(|points| scope.spawn(move || one(points))).collect();
@@ -78,14 +78,14 @@ pub(crate) fn at_once(summary: &Summary) -> f64 {
 }
 
 /// One pass of the core model over all recorded windows, in 16 lanes.
-struct Pass<'a> {
+struct WindowsPass<'a> {
     run: &'a Instrumented,
-    machine: &'a Machine,
-    marks: &'a Marks,
+    machine: &'a MachineModel,
+    marks: &'a RecordMarks,
     points: Vec<(NearPages, f64)>,
 }
 
-impl Pass<'_> {
+impl WindowsPass<'_> {
     fn threads(&self) -> Result<Vec<ThreadWindows>, Error> {
         let mut threads = Vec::new();
         for (record, process) in self.run.processes().iter().enumerate() {

@@ -7,7 +7,7 @@ use unrack_record::{Fit, MapLocal, Warning};
 use unrack_units::{Rate, Time};
 
 /// Axes of a map.
-pub(super) struct Grid {
+pub(super) struct MapGrid {
     pub latencies: Vec<Time>,
     pub bandwidths: Vec<Rate>,
 }
@@ -15,7 +15,7 @@ pub(super) struct Grid {
 /// Slowdowns and their 95 % intervals: `[latency][bandwidth]`.
 pub(super) type Cells = (Vec<Vec<f64>>, Vec<Vec<[f64; 2]>>);
 
-impl Grid {
+impl MapGrid {
     /// Returns the slowdown in every cell.
     ///
     /// # Errors
@@ -90,9 +90,9 @@ mod tests {
         Conclusion { points: Vec::new(), fit: Some(fit), withheld: None, rough: None }
     }
 
-    fn grid() -> Grid {
+    fn grid() -> MapGrid {
         let latencies = vec![Time::from_us(1), Time::from_us(10)];
-        Grid { latencies, bandwidths: vec![Rate::from_gbps(1), Rate::from_gbps(100)] }
+        MapGrid { latencies, bandwidths: vec![Rate::from_gbps(1), Rate::from_gbps(100)] }
     }
 
     #[test]

@@ -6,9 +6,9 @@
 //! ```
 //! The runs are made like those of a comparison.
 
-use super::grid::Grid;
-use crate::asking::Asking;
-use crate::budget::Budget;
+use super::grid::MapGrid;
+use crate::asking::QuestionCaller;
+use crate::budget::RunBudget;
 use crate::error::Error;
 use crate::folder;
 use crate::runs::maker::RunMaker;
@@ -16,7 +16,7 @@ use crate::runs::program::{FREE_LINK, MeasuredProgram, SEED, check_repeat, folde
 use crate::runs::runner::Runner;
 use crate::runs::survey::{Survey, undelayed};
 use crate::runs::task::DISTURBED;
-use crate::steps::Steps;
+use crate::steps::QuestionSteps;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use unrack_paging::local_bytes;
@@ -77,12 +77,12 @@ impl MapQuestion {
     ///
     /// # Errors
     /// If the question cannot be answered on this machine, a run fails, or the question is canceled.
-    pub fn ask(&self, asking: Asking) -> Result<MapAnswer, Error> {
+    pub fn ask(&self, asking: QuestionCaller) -> Result<MapAnswer, Error> {
         check_repeat(self.repeat)?;
         let program = MeasuredProgram::prepare(&self.command, self.budget, asking)?;
         // The run folder is independent of the axes, because a map of the same command with other axes is drawn from the same runs.
         let folder = folder_of(&*program.maker, "map", &self.out, self.replace)?;
-        let steps = Steps::until(asking, program.budget.until());
+        let steps = QuestionSteps::until(asking, program.budget.until());
         let found = self.measure(&*program.maker, &program.budget, &folder, &steps)?;
         let map = SlowdownMap { machine: Some(program.started.machine()), ..found };
         folder.write_json("map.json", &map)?;
@@ -95,9 +95,9 @@ impl MapQuestion {
     fn measure(
         &self,
         maker: &dyn RunMaker,
-        budget: &Budget,
+        budget: &RunBudget,
         folder: &RunFolder,
-        steps: &Steps,
+        steps: &QuestionSteps,
     ) -> Result<SlowdownMap, Error> {
         let kept = kept_of(maker, folder, steps);
         let runner = Runner { maker, folder, rate: FREE_LINK, seed: SEED };
@@ -116,8 +116,8 @@ impl MapQuestion {
     }
 
     /// Returns the axes in ascending order.
-    fn grid(&self) -> Grid {
-        let mut grid = Grid { latencies: self.latencies.clone(), bandwidths: self.bandwidths.clone() };
+    fn grid(&self) -> MapGrid {
+        let mut grid = MapGrid { latencies: self.latencies.clone(), bandwidths: self.bandwidths.clone() };
         grid.latencies.sort();
         grid.bandwidths.sort();
         grid
@@ -155,7 +155,7 @@ impl MapQuestion {
 }
 
 /// Returns the panel of the map for one local share.
-fn panel(survey: &Survey, grid: &Grid, share: Share, local: Bytes) -> MapLocal {
+fn panel(survey: &Survey, grid: &MapGrid, share: Share, local: Bytes) -> MapLocal {
     let conclusion = survey.conclude(local);
     let fetches = survey.kept.get(undelayed(local)).map_or(0, |done| done.fetches);
     let cells = match (conclusion.line(), survey.any_native()) {

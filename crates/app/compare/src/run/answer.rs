@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use unrack_paging::{Calibration, Delay, LEFT_OUT, LocalMemory, NOT_AWAY, Tally};
-use unrack_record::{Machine, Started, Stated, Warning};
+use unrack_record::{Machine, StartedCommand, Stated, Warning};
 use unrack_units::{Bytes, Rate, Share, Time};
 
 /// Result of a run. The fields are those of its JSON.
@@ -75,7 +75,7 @@ pub(super) struct Ran<'a> {
 
 impl RunAnswer {
     /// Creates the answer from the results of the run.
-    pub(super) fn new(started: &Started, ran: Ran) -> RunAnswer {
+    pub(super) fn new(started: &StartedCommand, ran: Ran) -> RunAnswer {
         let known = ran.expected.as_ref().and_then(Stated::known);
         let mut answer = RunAnswer {
             version: env!("CARGO_PKG_VERSION"),

@@ -2,12 +2,12 @@
 
 use super::answer::{Ran, RunAnswer, size_text};
 use super::asked::{AskedDelay, local_of};
-use crate::asking::Asking;
+use crate::asking::QuestionCaller;
 use crate::error::Error;
 use std::time::Duration;
 use unrack_build::build;
 use unrack_paging::{BorrowSetup, FaultMode, ProgramEnd, RunningProgram, borrow, calibrate};
-use unrack_record::Started;
+use unrack_record::StartedCommand;
 use unrack_units::Share;
 
 /// Question how a running process is affected while part of its memory is remote.
@@ -43,8 +43,8 @@ impl BorrowQuestion {
     ///
     /// # Errors
     /// If this is impossible with this process, which then stays unchanged, or if its pager failed.
-    pub fn ask(&self, asking: Asking) -> Result<BorrowAnswer, Error> {
-        let started = Started::now(build());
+    pub fn ask(&self, asking: QuestionCaller) -> Result<BorrowAnswer, Error> {
+        let started = StartedCommand::now(build());
         let program = RunningProgram::find(self.pid)?;
         let delay = self.delay.delay(false)?;
         let footprint = program.footprint(self.with_children)?.bytes();

@@ -12,7 +12,7 @@ use unrack_paging::{
     CaptureTo, CheckedProgram, FaultMode, Input, MemoryNode, OneRun, OutputTarget, ProgramSeat, RemoteNode,
     RunReport, RunSetup, Weighing, calibrate_undisturbed, expected, footprint, measure,
 };
-use unrack_record::{Started, Stated, Warning};
+use unrack_record::{StartedCommand, Stated, Warning};
 use unrack_units::{Bytes, Share};
 
 /// Question how long a program takes with part of its memory remote. The program runs once, with the input and output of this process.
@@ -50,7 +50,7 @@ impl RunQuestion {
     /// # Errors
     /// If the question cannot be answered on this machine, or a run fails.
     pub fn ask(&self, seat: Option<&ProgramSeat>) -> Result<RunAnswer, Error> {
-        let started = Started::now(build());
+        let started = StartedCommand::now(build());
         let mut job = CheckedProgram::prepare(&self.command)?;
         self.mode.check()?;
         let delay = self.delay.delay(self.remote.is_some())?;

@@ -5,9 +5,9 @@
 
 use super::maker::{Made, MeasuredCost, RunMaker, RunOrder};
 use super::wire::{PreparedProgram, Reply, Request, left_s};
-use crate::asking::Asking;
+use crate::asking::QuestionCaller;
 use crate::error::{Error, failed};
-use crate::load::Load;
+use crate::load::HostLoad;
 use rustix::process::{Pid, Signal, kill_process};
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -32,13 +32,13 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// Command that makes the runs of a program.
 pub(crate) struct RunsApart<'a> {
-    asking: Asking<'a>,
-    command: RefCell<Running>,
+    asking: QuestionCaller<'a>,
+    command: RefCell<RunningCommand>,
     program: PreparedProgram,
 }
 
 /// The running command, and this process's end of its socket.
-struct Running {
+struct RunningCommand {
     child: Child,
     stream: UnixStream,
 }
@@ -51,9 +51,9 @@ impl<'a> RunsApart<'a> {
     pub(crate) fn start(
         path: &Path,
         program: &[OsString],
-        asking: Asking<'a>,
+        asking: QuestionCaller<'a>,
     ) -> Result<RunsApart<'a>, Error> {
-        let mut running = Running::start(path)?;
+        let mut running = RunningCommand::start(path)?;
         match running.ask(&Request::prepare(program), asking)? {
             Reply::Prepared(program) => Ok(RunsApart { asking, command: RefCell::new(running), program }),
             other => Err(unexpected(&other)),
@@ -78,7 +78,7 @@ impl RunMaker for RunsApart<'_> {
         self.program.is_repeatable
     }
 
-    fn look(&self) -> Result<Load, Error> {
+    fn look(&self) -> Result<HostLoad, Error> {
         match self.ask(&Request::Look)? {
             Reply::Load(load) => Ok(load),
             other => Err(unexpected(&other)),
@@ -105,8 +105,8 @@ fn unexpected(reply: &Reply) -> Error {
     failed(format!("the command that makes the runs answered another question: {text}"))
 }
 
-impl Running {
-    fn start(path: &Path) -> Result<Running, Error> {
+impl RunningCommand {
+    fn start(path: &Path) -> Result<RunningCommand, Error> {
         let (stream, theirs) = UnixStream::pair().map_err(failed)?;
         stream.set_read_timeout(Some(LOOK)).map_err(failed)?;
         let mut command = Command::new(path);
@@ -118,11 +118,11 @@ impl Running {
             let path = path.display();
             Error::Lacking(format!("cannot start {path}: {why}: set UNRACK to the path of the command"))
         })?;
-        Ok(Running { child, stream })
+        Ok(RunningCommand { child, stream })
     }
 
     /// Sends a request to the command, and waits for its reply. If the question is canceled, the current run is ended.
-    fn ask(&mut self, request: &Request, asking: Asking) -> Result<Reply, Error> {
+    fn ask(&mut self, request: &Request, asking: QuestionCaller) -> Result<Reply, Error> {
         let mut text = serde_json::to_vec(request).map_err(failed)?;
         text.push(b'\n');
         // If the command has ended, it sends no reply, which is noticed below.
@@ -169,7 +169,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningCommand {
     fn drop(&mut self) {
         self.end(None);
     }

@@ -1,7 +1,7 @@
 //! Conclusion from the runs at one local share: a fitted line of run time over delay, or the reason why there is none.
 
 use super::survey::Survey;
-use super::task::{DISTURBED, Done, Task, with_median};
+use super::task::{DISTURBED, TaskResult, MeasurementTask, with_median};
 use unrack_paging::{NOT_AWAY, fit, quality};
 use unrack_record::{Fit, InjectionPoint, Runs, Warning};
 use unrack_units::Bytes;
@@ -33,7 +33,7 @@ impl Conclusion {
     ///
     /// # Errors
     /// If the slowdown is withheld: the reason.
-    pub(crate) fn slowdown(&self, delay_ns: f64) -> Result<fit::Estimate, Warning> {
+    pub(crate) fn slowdown(&self, delay_ns: f64) -> Result<fit::FitEstimate, Warning> {
         let line = self.line().map_err(Clone::clone)?;
         match self.rough {
             Some(_) => Ok(fit::slowdown(line, delay_ns)),
@@ -50,7 +50,7 @@ impl Survey<'_> {
     /// # Errors
     /// If there are too few of them: the reason.
     pub(crate) fn native(&self) -> Result<Runs, Warning> {
-        let runs = self.kept.undisturbed(|task| matches!(task, Task::Native { .. }));
+        let runs = self.kept.undisturbed(|task| matches!(task, MeasurementTask::Native { .. }));
         match runs.len() < quality::FEWEST_NATIVE {
             true => Err(self.too_few("native runs", runs.len(), quality::FEWEST_NATIVE)),
             false => Ok(with_median(runs.iter().map(|(_, done)| done.wall_s).collect())),
@@ -59,7 +59,7 @@ impl Survey<'_> {
 
     /// Returns all native runs, including disturbed ones, if there are enough of them.
     fn rough_native(&self) -> Option<Runs> {
-        let runs = self.kept.all(|task| matches!(task, Task::Native { .. }));
+        let runs = self.kept.all(|task| matches!(task, MeasurementTask::Native { .. }));
         let is_enough = runs.len() >= quality::FEWEST_NATIVE;
         is_enough.then(|| with_median(runs.iter().map(|done| done.wall_s).collect()))
     }
@@ -75,7 +75,7 @@ impl Survey<'_> {
     /// Draws the conclusion from the runs with `local` memory. It uses the undisturbed runs. If these are too few, it uses all runs, and
     /// the conclusion is rough.
     pub(crate) fn conclude(&self, local: Bytes) -> Conclusion {
-        let runs = self.delayed(local, Whose::Undisturbed);
+        let runs = self.delayed(local, ConcludedRuns::Undisturbed);
         let points = self.points(runs.clone());
         if let Some(why) = self.not_away(local) {
             return Conclusion::withheld(points, why);
@@ -96,11 +96,11 @@ impl Survey<'_> {
     /// Draws the conclusion from all runs, including disturbed ones. The interval is widened by the time that other work may have added.
     /// `None` if even all runs are too few.
     fn roughly(&self, local: Bytes) -> Option<Conclusion> {
-        let runs = self.delayed(local, Whose::All);
+        let runs = self.delayed(local, ConcludedRuns::All);
         let points = self.points(runs.clone());
         let native = self.rough_native()?;
         self.enough(&points).ok()?;
-        let natives = self.kept.all(|task| matches!(task, Task::Native { .. }));
+        let natives = self.kept.all(|task| matches!(task, MeasurementTask::Native { .. }));
         let lost = natives.iter().chain(runs.iter().map(|(_, done)| done)).map(|done| done.lost);
         let lost = lost.fold(0.0, f64::max);
         let fit = quality::widened(&through(&points, &native.seconds, self.runner.seed), lost);
@@ -118,7 +118,7 @@ impl Survey<'_> {
 
     /// Returns the reason why the runs with `local` memory cannot be used, if some of them had more memory local than that.
     fn not_away(&self, local: Bytes) -> Option<Warning> {
-        let is_one = |task| matches!(task, Task::Remote { local_bytes, .. } if local_bytes == local.get());
+        let is_one = |task| matches!(task, MeasurementTask::Remote { local_bytes, .. } if local_bytes == local.get());
         let runs = self.kept.all(is_one);
         let not_away = runs.iter().filter(|done| done.not_away).count();
         let text = format!(
@@ -142,10 +142,10 @@ impl Survey<'_> {
     }
 
     /// Returns the runs grouped by delay, smallest delay first.
-    fn points(&self, mut runs: Vec<(f64, Done)>) -> Vec<InjectionPoint> {
+    fn points(&self, mut runs: Vec<(f64, TaskResult)>) -> Vec<InjectionPoint> {
         runs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.wall_s.total_cmp(&b.1.wall_s)));
         let groups = runs.chunk_by(|a, b| a.0 == b.0);
-        let point = |group: &[(f64, Done)]| {
+        let point = |group: &[(f64, TaskResult)]| {
             let middle = group[group.len() / 2].1;
             InjectionPoint {
                 delay_ns: self.runner.delay(group[0].0).mean_ns(),
@@ -158,14 +158,14 @@ impl Survey<'_> {
     }
 
     /// Returns the runs with injected delays, together with their delays in ns.
-    fn delayed(&self, local: Bytes, whose: Whose) -> Vec<(f64, Done)> {
+    fn delayed(&self, local: Bytes, whose: ConcludedRuns) -> Vec<(f64, TaskResult)> {
         let is_wanted = |task| {
-            matches!(task, Task::Remote { local_bytes, delay_ns, .. }
+            matches!(task, MeasurementTask::Remote { local_bytes, delay_ns, .. }
             if local_bytes == local.get() && delay_ns > 0.0)
         };
         let runs = match whose {
-            Whose::Undisturbed => self.kept.undisturbed(is_wanted),
-            Whose::All => self.kept.with_disturbed(is_wanted),
+            ConcludedRuns::Undisturbed => self.kept.undisturbed(is_wanted),
+            ConcludedRuns::All => self.kept.with_disturbed(is_wanted),
         };
         runs.into_iter().map(|(task, done)| (delay(task), done)).collect()
     }
@@ -173,36 +173,36 @@ impl Survey<'_> {
 
 /// Runs from which a conclusion is drawn.
 #[derive(Clone, Copy)]
-enum Whose {
+enum ConcludedRuns {
     Undisturbed,
     All,
 }
 
 /// Returns the reason why no conclusion may be drawn from the line fitted to the runs, if there is one.
-fn refusal(fit: &Fit, native_s: f64, runs: &[(f64, Done)]) -> Option<Warning> {
+fn refusal(fit: &Fit, native_s: f64, runs: &[(f64, TaskResult)]) -> Option<Warning> {
     let (overhead_s, delay_s) = beside_the_waits(runs, fit.waits);
     quality::refusal(fit, native_s, overhead_s, delay_s)
 }
 
 /// Returns two means over the runs, in seconds: the time that the pager takes in addition to the injected delays, and the delay of a fetch.
 /// `waits` is the number of waits on the critical path, by the fitted line.
-fn beside_the_waits(runs: &[(f64, Done)], waits: f64) -> (f64, f64) {
-    let mean = |of: &dyn Fn(&(f64, Done)) -> f64| runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64;
+fn beside_the_waits(runs: &[(f64, TaskResult)], waits: f64) -> (f64, f64) {
+    let mean = |of: &dyn Fn(&(f64, TaskResult)) -> f64| runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64;
     let lost_s = mean(&|(_, done)| done.overhead_s + done.late_s);
     // The overhead of fetches that overlap counts once.
     let overlap = if waits > 0.0 { mean(&|(_, done)| done.fetches as f64) / waits } else { 1.0 };
     (lost_s / overlap.max(1.0), mean(&|(delay_ns, _)| delay_ns / 1e9))
 }
 
-fn delay(task: Task) -> f64 {
+fn delay(task: MeasurementTask) -> f64 {
     match task {
-        Task::Native { .. } => 0.0,
-        Task::Remote { delay_ns, .. } => delay_ns,
+        MeasurementTask::Native { .. } => 0.0,
+        MeasurementTask::Remote { delay_ns, .. } => delay_ns,
     }
 }
 
 fn through(points: &[InjectionPoint], native_s: &[f64], seed: u64) -> Fit {
-    let point = |point: &InjectionPoint, run_s: &f64| fit::Point { delay_ns: point.delay_ns, run_s: *run_s };
+    let point = |point: &InjectionPoint, run_s: &f64| fit::FitPoint { delay_ns: point.delay_ns, run_s: *run_s };
     let all: Vec<_> = points.iter().flat_map(|p| p.runs.seconds.iter().map(move |s| point(p, s))).collect();
     fit::line(&all, native_s, seed).expect("enough runs at different delays, all of which took some time")
 }

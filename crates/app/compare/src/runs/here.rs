@@ -1,9 +1,9 @@
 //! Runs of a program that this process makes itself.
 
 use super::maker::{Made, MeasuredCost, RunMaker, RunOrder};
-use super::task::{Done, PagerCost, Task};
+use super::task::{TaskResult, PagerCost, MeasurementTask};
 use crate::error::Error;
-use crate::load::{self, Load, beside};
+use crate::load::{self, HostLoad, beside};
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Instant;
@@ -30,14 +30,14 @@ impl OwnRuns {
         Ok(OwnRuns { job })
     }
 
-    fn natively(&self, order: &RunOrder, until: Option<Instant>) -> Result<(Done, Vec<Warning>), Ended> {
+    fn natively(&self, order: &RunOrder, until: Option<Instant>) -> Result<(TaskResult, Vec<Warning>), MissingRun> {
         let output = order.native_output();
         let run = native(&self.job, &OutputTarget::File(output.clone()), until)?;
         check_status(run.status, "natively", &output)?;
         run.footprint.check()?;
         let footprint_bytes = run.footprint.bytes().get();
         let warnings = run.footprint.kept_warning().into_iter().collect();
-        Ok((Done { wall_s: run.wall_s, footprint_bytes, ..Done::default() }, warnings))
+        Ok((TaskResult { wall_s: run.wall_s, footprint_bytes, ..TaskResult::default() }, warnings))
     }
 
     fn remotely(
@@ -45,7 +45,7 @@ impl OwnRuns {
         order: &RunOrder,
         (local, delay_ns): (Bytes, f64),
         until: Option<Instant>,
-    ) -> Result<(Done, Vec<Warning>), Ended> {
+    ) -> Result<(TaskResult, Vec<Warning>), MissingRun> {
         let (output, trace) = (order.remote_output(), order.folder.join("trace.parquet"));
         let known = &order.known;
         let delay = &order.delay(delay_ns);
@@ -73,7 +73,7 @@ impl OwnRuns {
         let overhead_s = tally.overhead_ns as f64 / 1e9;
         let late_s = (tally.wait_ns as f64 - tally.fetches as f64 * delay_ns).max(0.0) / 1e9;
         let done =
-            Done { wall_s, fetches, write_backs, threads, overhead_s, late_s, not_away, ..Done::default() };
+            TaskResult { wall_s, fetches, write_backs, threads, overhead_s, late_s, not_away, ..TaskResult::default() };
         Ok((done, report.warnings))
     }
 }
@@ -91,7 +91,7 @@ impl RunMaker for OwnRuns {
         matches!(self.job.input, Input::Empty)
     }
 
-    fn look(&self) -> Result<Load, Error> {
+    fn look(&self) -> Result<HostLoad, Error> {
         Ok(load::look())
     }
 
@@ -108,15 +108,15 @@ impl RunMaker for OwnRuns {
 
     fn make(&self, order: &RunOrder, until: Option<Instant>) -> Result<Option<Made>, Error> {
         let (made, load) = beside(|| match order.task {
-            Task::Native { .. } => self.natively(order, until),
-            Task::Remote { local_bytes, delay_ns, .. } => {
+            MeasurementTask::Native { .. } => self.natively(order, until),
+            MeasurementTask::Remote { local_bytes, delay_ns, .. } => {
                 self.remotely(order, (Bytes::new(local_bytes), delay_ns), until)
             }
         });
         match made {
             Ok((done, warnings)) => Ok(Some(Made { done, load: load.into(), warnings })),
-            Err(Ended::OutOfTime) => Ok(None),
-            Err(Ended::Failed(why)) => Err(why),
+            Err(MissingRun::OutOfTime) => Ok(None),
+            Err(MissingRun::Failed(why)) => Err(why),
         }
     }
 }
@@ -126,26 +126,26 @@ fn calibration(cost: PagerCost) -> Calibration {
 }
 
 /// Reason why there is no run.
-enum Ended {
+enum MissingRun {
     OutOfTime,
     Failed(Error),
 }
 
-impl From<PagingError> for Ended {
-    fn from(error: PagingError) -> Ended {
+impl From<PagingError> for MissingRun {
+    fn from(error: PagingError) -> MissingRun {
         match error {
-            PagingError::OutOfTime => Ended::OutOfTime,
-            other => Ended::Failed(other.into()),
+            PagingError::OutOfTime => MissingRun::OutOfTime,
+            other => MissingRun::Failed(other.into()),
         }
     }
 }
 
-fn check_status(status: ProgramEnd, how: &str, output: &Path) -> Result<(), Ended> {
+fn check_status(status: ProgramEnd, how: &str, output: &Path) -> Result<(), MissingRun> {
     if status.is_success() {
         return Ok(());
     }
     let (code, output) = (status.code(), output.display());
-    Err(Ended::Failed(Error::Failed(format!(
+    Err(MissingRun::Failed(Error::Failed(format!(
         "the program ended with status {code} when run {how}: see its output in {output}"
     ))))
 }

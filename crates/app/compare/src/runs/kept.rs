@@ -1,8 +1,8 @@
 //! Stored measurements. A map stores each run in its run folder, so that an interrupted map can be continued.
 
-use super::task::{Done, PagerCost, Task};
+use super::task::{TaskResult, PagerCost, MeasurementTask};
 use crate::error::Error;
-use crate::steps::Steps;
+use crate::steps::QuestionSteps;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use unrack_record::{RunFolder, read_json};
@@ -11,7 +11,7 @@ use unrack_units::Bytes;
 const NAME: &str = "measured.json";
 
 /// Store of the runs of one command.
-pub(crate) struct Kept<'a> {
+pub(crate) struct KeptRuns<'a> {
     /// Run folder; `None` if runs are stored in memory only.
     folder: Option<&'a RunFolder>,
     runs: RefCell<Measurements>,
@@ -19,18 +19,18 @@ pub(crate) struct Kept<'a> {
 
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Measurements {
-    of: Identity,
+    of: RunsIdentity,
     calibration: Option<KeptCalibration>,
     /// The program's footprint, from which shares of local memory were computed.
     footprint_bytes: Option<u64>,
-    delays: Vec<Delays>,
+    delays: Vec<ChosenDelays>,
     /// Runs in the order in which they were made.
-    runs: Vec<Run>,
+    runs: Vec<KeptRun>,
 }
 
 /// Values that must be equal for stored runs to be reused.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Identity {
+pub(crate) struct RunsIdentity {
     /// Hash of the sources of this command, because a different pager or fit gives different measurements.
     pub sources: String,
     pub program: String,
@@ -47,28 +47,28 @@ struct KeptCalibration {
 
 /// Delays that were chosen for one amount of local memory.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-struct Delays {
+struct ChosenDelays {
     local_bytes: u64,
     delays_ns: Vec<f64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct Run {
-    task: Task,
-    done: Done,
+struct KeptRun {
+    task: MeasurementTask,
+    done: TaskResult,
     /// True if other work disturbed the run, so that its time is not used.
     is_disturbed: bool,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> KeptRuns<'a> {
     /// Returns an empty store that is lost when this command ends.
-    pub(crate) fn in_memory() -> Kept<'a> {
-        Kept { folder: None, runs: RefCell::default() }
+    pub(crate) fn in_memory() -> KeptRuns<'a> {
+        KeptRuns { folder: None, runs: RefCell::default() }
     }
 
     /// Opens the store of the run folder, with its undisturbed runs. It is empty if the stored runs belong to another command, or if the
     /// input is not repeatable.
-    pub(crate) fn open(folder: &'a RunFolder, of: Identity, is_repeatable: bool, steps: &Steps) -> Kept<'a> {
+    pub(crate) fn open(folder: &'a RunFolder, of: RunsIdentity, is_repeatable: bool, steps: &QuestionSteps) -> KeptRuns<'a> {
         let found: Option<Measurements> = read_json(folder.path(NAME)).ok();
         let nothing = Measurements { of: of.clone(), ..Measurements::default() };
         let mut runs = found.filter(|found| is_repeatable && found.of == of).unwrap_or(nothing);
@@ -82,7 +82,7 @@ impl<'a> Kept<'a> {
                 path.display()
             ));
         }
-        Kept { folder: Some(folder), runs: RefCell::new(runs) }
+        KeptRuns { folder: Some(folder), runs: RefCell::new(runs) }
     }
 
     /// Returns the pager's cost, and whether its measurement was disturbed.
@@ -104,7 +104,7 @@ impl<'a> Kept<'a> {
         if let Some(kept) = runs.footprint_bytes {
             return kept;
         }
-        let native = runs.runs.iter().filter(|run| matches!(run.task, Task::Native { .. }));
+        let native = runs.runs.iter().filter(|run| matches!(run.task, MeasurementTask::Native { .. }));
         let largest = native.map(|run| run.done.footprint_bytes).max();
         // The next run that is stored writes this value to the file, too.
         runs.footprint_bytes = largest;
@@ -122,45 +122,45 @@ impl<'a> Kept<'a> {
             return Ok(kept.delays_ns.clone());
         }
         let delays_ns = choose();
-        self.keep(|runs| runs.delays.push(Delays { local_bytes, delays_ns: delays_ns.clone() }))?;
+        self.keep(|runs| runs.delays.push(ChosenDelays { local_bytes, delays_ns: delays_ns.clone() }))?;
         Ok(delays_ns)
     }
 
     /// Stores a run, which replaces an earlier one of the same task.
-    pub(crate) fn put(&self, task: Task, done: Done, is_disturbed: bool) -> Result<(), Error> {
+    pub(crate) fn put(&self, task: MeasurementTask, done: TaskResult, is_disturbed: bool) -> Result<(), Error> {
         self.keep(|runs| {
             runs.runs.retain(|run| run.task != task);
-            runs.runs.push(Run { task, done, is_disturbed });
+            runs.runs.push(KeptRun { task, done, is_disturbed });
         })
     }
 
     /// Returns whether there is an undisturbed run of this task.
-    pub(crate) fn has(&self, task: Task) -> bool {
+    pub(crate) fn has(&self, task: MeasurementTask) -> bool {
         self.runs.borrow().runs.iter().any(|run| run.task == task && !run.is_disturbed)
     }
 
     /// Returns the run of this task, even if it is disturbed.
-    pub(crate) fn get(&self, task: Task) -> Option<Done> {
+    pub(crate) fn get(&self, task: MeasurementTask) -> Option<TaskResult> {
         self.runs.borrow().runs.iter().find(|run| run.task == task).map(|run| run.done)
     }
 
     /// Returns undisturbed runs in the order in which they were made.
-    pub(crate) fn undisturbed(&self, is_wanted: impl Fn(Task) -> bool) -> Vec<(Task, Done)> {
+    pub(crate) fn undisturbed(&self, is_wanted: impl Fn(MeasurementTask) -> bool) -> Vec<(MeasurementTask, TaskResult)> {
         self.wanted(|run| !run.is_disturbed && is_wanted(run.task))
     }
 
     /// Returns all runs with their tasks, including disturbed ones, in the order in which they were made.
-    pub(crate) fn with_disturbed(&self, is_wanted: impl Fn(Task) -> bool) -> Vec<(Task, Done)> {
+    pub(crate) fn with_disturbed(&self, is_wanted: impl Fn(MeasurementTask) -> bool) -> Vec<(MeasurementTask, TaskResult)> {
         self.wanted(|run| is_wanted(run.task))
     }
 
-    fn wanted(&self, is_wanted: impl Fn(&Run) -> bool) -> Vec<(Task, Done)> {
+    fn wanted(&self, is_wanted: impl Fn(&KeptRun) -> bool) -> Vec<(MeasurementTask, TaskResult)> {
         let runs = self.runs.borrow();
         runs.runs.iter().filter(|run| is_wanted(run)).map(|run| (run.task, run.done)).collect()
     }
 
     /// Returns all runs, including disturbed ones.
-    pub(crate) fn all(&self, is_wanted: impl Fn(Task) -> bool) -> Vec<Done> {
+    pub(crate) fn all(&self, is_wanted: impl Fn(MeasurementTask) -> bool) -> Vec<TaskResult> {
         self.with_disturbed(is_wanted).into_iter().map(|(_, done)| done).collect()
     }
 
@@ -177,27 +177,27 @@ impl<'a> Kept<'a> {
 mod tests {
     use super::*;
 
-    fn done(wall_s: f64) -> Done {
-        Done { wall_s, ..Done::default() }
+    fn done(wall_s: f64) -> TaskResult {
+        TaskResult { wall_s, ..TaskResult::default() }
     }
 
     #[test]
     fn an_undisturbed_run_takes_the_place_of_a_disturbed_one() {
-        let (kept, task) = (Kept::in_memory(), Task::Native { nth: 1 });
+        let (kept, task) = (KeptRuns::in_memory(), MeasurementTask::Native { nth: 1 });
         kept.put(task, done(9.0), true).unwrap();
         assert!(!kept.has(task) && kept.undisturbed(|_| true).is_empty());
         assert_eq!(kept.get(task), Some(done(9.0)), "better than nothing, to plan by");
         kept.put(task, done(1.0), false).unwrap();
         assert!(kept.has(task));
         assert_eq!(kept.all(|_| true), [done(1.0)]);
-        assert_eq!(kept.undisturbed(|task| matches!(task, Task::Native { .. })), [(task, done(1.0))]);
+        assert_eq!(kept.undisturbed(|task| matches!(task, MeasurementTask::Native { .. })), [(task, done(1.0))]);
     }
 
     #[test]
     fn a_footprint_stays_once_shares_of_it_are_sizes() {
-        let kept = Kept::in_memory();
+        let kept = KeptRuns::in_memory();
         let native = |nth, footprint_bytes| {
-            kept.put(Task::Native { nth }, Done { footprint_bytes, ..done(1.0) }, false).unwrap();
+            kept.put(MeasurementTask::Native { nth }, TaskResult { footprint_bytes, ..done(1.0) }, false).unwrap();
         };
         assert_eq!(kept.footprint_bytes(), 0, "nothing was run");
         native(1, 4096);

@@ -1,6 +1,6 @@
 //! Choice and order of the delays that are injected into runs of a program.
 
-use super::task::Task;
+use super::task::MeasurementTask;
 
 /// Number of injected delays, evenly spaced. Two delays define a line, the third shows whether run times lie on a line, and the others show
 /// where the line bends.
@@ -39,8 +39,8 @@ pub(crate) struct Delayed {
 /// speed of the machine varies over minutes, so native runs are spread over the whole measurement, and a repeated round starts with the
 /// largest delay and ends with the smallest. A repeated round consists of the two ends alone, because they carry four fifths of the
 /// information on the slope. With two rounds, the seven runs take about as long as three delays twice.
-pub(crate) fn plan(lines: &[Delayed], others: &[Task], rounds: u32) -> Vec<Task> {
-    let native = |nth| vec![Task::Native { nth }];
+pub(crate) fn plan(lines: &[Delayed], others: &[MeasurementTask], rounds: u32) -> Vec<MeasurementTask> {
+    let native = |nth| vec![MeasurementTask::Native { nth }];
     let first = [native(2), at(&[0, 4, 2], lines, 1), native(3), at(&[1, 3], lines, 1), others.to_vec()];
     let again = (2..=rounds).flat_map(|round| [native(round + 2), at(&[4, 0], lines, round)]);
     first.into_iter().chain(again).chain([native(planned_native(rounds))]).flatten().collect()
@@ -48,9 +48,9 @@ pub(crate) fn plan(lines: &[Delayed], others: &[Task], rounds: u32) -> Vec<Task>
 
 /// Returns the native runs of the `nth` additional set, counted from 1. Additional native runs are worthwhile because their scatter affects
 /// every answer, and because they are the shortest runs.
-pub(crate) fn more_native(rounds: u32, nth: u32) -> Vec<Task> {
+pub(crate) fn more_native(rounds: u32, nth: u32) -> Vec<MeasurementTask> {
     let before = planned_native(rounds) + (nth - 1) * MORE_NATIVE;
-    (1..=MORE_NATIVE).map(|more| Task::Native { nth: before + more }).collect()
+    (1..=MORE_NATIVE).map(|more| MeasurementTask::Native { nth: before + more }).collect()
 }
 
 /// Returns the number of planned native runs.
@@ -59,21 +59,21 @@ fn planned_native(rounds: u32) -> u32 {
 }
 
 /// Returns the `nth` runs at the smallest and the largest delay of each fitted line. The largest delay is multiplied by `times`.
-pub(crate) fn farther(lines: &[Delayed], nth: u32, times: f64) -> Vec<Task> {
+pub(crate) fn farther(lines: &[Delayed], nth: u32, times: f64) -> Vec<MeasurementTask> {
     let far = |line: &Delayed| {
         let delay_ns = (line.delays_ns[POINTS - 1] * times).round();
-        Task::Remote { local_bytes: line.local_bytes, delay_ns, nth }
+        MeasurementTask::Remote { local_bytes: line.local_bytes, delay_ns, nth }
     };
-    let mut tasks: Vec<Task> = lines.iter().map(far).collect();
+    let mut tasks: Vec<MeasurementTask> = lines.iter().map(far).collect();
     tasks.extend(at(&[0], lines, nth));
     tasks
 }
 
 /// Returns the `nth` run at some of the delays of each fitted line.
-fn at(points: &[usize], lines: &[Delayed], nth: u32) -> Vec<Task> {
+fn at(points: &[usize], lines: &[Delayed], nth: u32) -> Vec<MeasurementTask> {
     let each = |n: &usize| {
         let n = *n;
-        lines.iter().map(move |line| Task::Remote {
+        lines.iter().map(move |line| MeasurementTask::Remote {
             local_bytes: line.local_bytes,
             delay_ns: line.delays_ns[n],
             nth,
@@ -101,29 +101,29 @@ mod tests {
     #[test]
     fn more_runs_are_at_the_ends_and_farther() {
         let lines = [Delayed { local_bytes: 1, delays_ns: vec![1.0, 2.0, 3.0, 4.0, 5.0] }];
-        let remote = |delay_ns| Task::Remote { local_bytes: 1, delay_ns, nth: 3 };
+        let remote = |delay_ns| MeasurementTask::Remote { local_bytes: 1, delay_ns, nth: 3 };
         assert_eq!(farther(&lines, 3, 3.0), [remote(15.0), remote(1.0)]);
     }
 
     #[test]
     fn every_run_comes_once_and_the_ends_come_first() {
         let line = |local_bytes| Delayed { local_bytes, delays_ns: vec![1.0, 2.0, 3.0, 4.0, 5.0] };
-        let other = Task::Remote { local_bytes: 9, delay_ns: 0.0, nth: 1 };
+        let other = MeasurementTask::Remote { local_bytes: 9, delay_ns: 0.0, nth: 1 };
         for rounds in [1, 2, 5] {
             let tasks = plan(&[line(1), line(2)], &[other], rounds);
             assert!(tasks.iter().enumerate().all(|(n, task)| !tasks[..n].contains(task)), "{tasks:?}");
-            let natives = tasks.iter().filter(|task| matches!(task, Task::Native { .. })).count() as u32;
+            let natives = tasks.iter().filter(|task| matches!(task, MeasurementTask::Native { .. })).count() as u32;
             // The first native run was made before the plan.
             assert_eq!(natives + 1, planned_native(rounds));
-            let more: Vec<Task> = (1..=2).flat_map(|nth| more_native(rounds, nth)).collect();
+            let more: Vec<MeasurementTask> = (1..=2).flat_map(|nth| more_native(rounds, nth)).collect();
             assert!(
                 more.iter().enumerate().all(|(n, task)| !tasks.contains(task) && !more[..n].contains(task))
             );
             assert_eq!(tasks.len() as u32 - natives, 2 * (5 + 2 * (rounds - 1)) + 1);
         }
         let delays = plan(&[line(1)], &[], 2).into_iter().filter_map(|task| match task {
-            Task::Remote { delay_ns, nth, .. } => Some((delay_ns, nth)),
-            Task::Native { .. } => None,
+            MeasurementTask::Remote { delay_ns, nth, .. } => Some((delay_ns, nth)),
+            MeasurementTask::Native { .. } => None,
         });
         let expected = [(1.0, 1), (5.0, 1), (3.0, 1), (2.0, 1), (4.0, 1), (5.0, 2), (1.0, 2)];
         assert_eq!(delays.collect::<Vec<_>>(), expected);

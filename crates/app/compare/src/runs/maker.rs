@@ -1,8 +1,8 @@
 //! Interface between a measurement and the process that makes its runs.
 
-use super::task::{Done, Known, PAGE, PagerCost, Task};
+use super::task::{TaskResult, KnownResults, PAGE, PagerCost, MeasurementTask};
 use crate::error::Error;
-use crate::load::Load;
+use crate::load::HostLoad;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -23,7 +23,7 @@ pub(crate) trait RunMaker {
     fn is_repeatable(&self) -> bool;
 
     /// Returns the load of the machine while no run is in progress.
-    fn look(&self) -> Result<Load, Error>;
+    fn look(&self) -> Result<HostLoad, Error>;
 
     /// Measures the pager's cost. `None` if the measurement has not ended at `until`.
     fn measure_cost(&self, until: Option<Instant>) -> Result<Option<MeasuredCost>, Error>;
@@ -35,8 +35,8 @@ pub(crate) trait RunMaker {
 /// One run to be made.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct RunOrder {
-    pub task: Task,
-    pub known: Known,
+    pub task: MeasurementTask,
+    pub known: KnownResults,
     /// Run folder.
     pub folder: PathBuf,
     /// Rate of the link to remote memory.
@@ -47,8 +47,8 @@ pub(crate) struct RunOrder {
 /// A finished run, and the load of the machine during it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Made {
-    pub done: Done,
-    pub load: Load,
+    pub done: TaskResult,
+    pub load: HostLoad,
     pub warnings: Vec<Warning>,
 }
 

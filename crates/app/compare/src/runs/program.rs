@@ -2,17 +2,17 @@
 
 use super::apart::RunsApart;
 use super::here::OwnRuns;
-use super::kept::{Identity, Kept};
+use super::kept::{RunsIdentity, KeptRuns};
 use super::maker::RunMaker;
-use crate::asking::{Asking, RunsPlace};
-use crate::budget::Budget;
+use crate::asking::{QuestionCaller, RunsPlace};
+use crate::budget::RunBudget;
 use crate::error::Error;
 use crate::folder;
-use crate::steps::Steps;
+use crate::steps::QuestionSteps;
 use std::ffi::OsString;
 use std::path::Path;
 use unrack_build::build;
-use unrack_record::{Purpose, RunFolder, Started};
+use unrack_record::{RunPurpose, RunFolder, StartedCommand};
 use unrack_units::{Rate, Time};
 
 /// Seed of the pager's random choices, for questions without a seed.
@@ -22,9 +22,9 @@ pub(crate) const FREE_LINK: Rate = Rate::from_gbps(10_000);
 
 /// A program to be run, and the time budget for its runs.
 pub(crate) struct MeasuredProgram<M> {
-    pub budget: Budget,
+    pub budget: RunBudget,
     pub maker: M,
-    pub started: Started,
+    pub started: StartedCommand,
 }
 
 impl<'a> MeasuredProgram<Box<dyn RunMaker + 'a>> {
@@ -35,14 +35,14 @@ impl<'a> MeasuredProgram<Box<dyn RunMaker + 'a>> {
     pub(crate) fn prepare(
         command: &[OsString],
         budget: Option<Time>,
-        asking: Asking<'a>,
+        asking: QuestionCaller<'a>,
     ) -> Result<MeasuredProgram<Box<dyn RunMaker + 'a>>, Error> {
-        let budget = Budget::new(budget);
+        let budget = RunBudget::new(budget);
         let maker: Box<dyn RunMaker + 'a> = match asking.runs {
             RunsPlace::ThisProcess => Box::new(OwnRuns::prepare(command)?),
             RunsPlace::Command(path) => Box::new(RunsApart::start(path, command, asking)?),
         };
-        Ok(MeasuredProgram { budget, maker, started: Started::now(build()) })
+        Ok(MeasuredProgram { budget, maker, started: StartedCommand::now(build()) })
     }
 }
 
@@ -55,9 +55,9 @@ impl MeasuredProgram<OwnRuns> {
         command: &[OsString],
         budget: Option<Time>,
     ) -> Result<MeasuredProgram<OwnRuns>, Error> {
-        let budget = Budget::new(budget);
+        let budget = RunBudget::new(budget);
         let maker = OwnRuns::prepare(command)?;
-        Ok(MeasuredProgram { budget, maker, started: Started::now(build()) })
+        Ok(MeasuredProgram { budget, maker, started: StartedCommand::now(build()) })
     }
 }
 
@@ -74,15 +74,15 @@ pub(crate) fn folder_of(
 ) -> Result<RunFolder, Error> {
     let words = maker.words();
     let question = serde_json::json!({ "command": words, "folder": std::env::current_dir().ok() });
-    folder::create(out, &Purpose::new(verb, words.join(" "), question.to_string()), replace)
+    folder::create(out, &RunPurpose::new(verb, words.join(" "), question.to_string()), replace)
 }
 
 /// Opens the stored runs of this program in the folder.
-pub(crate) fn kept_of<'a>(maker: &dyn RunMaker, folder: &'a RunFolder, steps: &Steps) -> Kept<'a> {
+pub(crate) fn kept_of<'a>(maker: &dyn RunMaker, folder: &'a RunFolder, steps: &QuestionSteps) -> KeptRuns<'a> {
     let program = maker.identity().unwrap_or_default();
-    let of = Identity { sources: build().sources, program, seed: SEED };
+    let of = RunsIdentity { sources: build().sources, program, seed: SEED };
     // Runs are reused only if the input is repeatable: standard input may have different bytes next time.
-    Kept::open(folder, of, maker.is_repeatable(), steps)
+    KeptRuns::open(folder, of, maker.is_repeatable(), steps)
 }
 
 /// Checks the number of rounds.

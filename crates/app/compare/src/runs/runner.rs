@@ -1,7 +1,7 @@
 //! Parameters of the runs of a measurement, and the comparison of their outputs.
 
 use super::maker::{self, Made, RunMaker, RunOrder};
-use super::task::{Known, Task};
+use super::task::{KnownResults, MeasurementTask};
 use crate::error::Error;
 use std::time::Instant;
 use unrack_paging::Delay;
@@ -21,8 +21,8 @@ impl Runner<'_> {
     /// Makes a run. `None` if the run has not ended at `until`.
     pub(crate) fn make(
         &self,
-        task: Task,
-        known: Known,
+        task: MeasurementTask,
+        known: KnownResults,
         until: Option<Instant>,
     ) -> Result<Option<Made>, Error> {
         self.maker.make(&self.order(task, known), until)
@@ -33,13 +33,13 @@ impl Runner<'_> {
         maker::delay(whole_ns, self.rate)
     }
 
-    fn order(&self, task: Task, known: Known) -> RunOrder {
+    fn order(&self, task: MeasurementTask, known: KnownResults) -> RunOrder {
         RunOrder { task, known, folder: self.folder.path(""), rate: self.rate, seed: self.seed }
     }
 
     /// Returns false if the output of the last run with remote memory differs from that of the last native run.
     pub(super) fn same_output(&self) -> bool {
-        let order = self.order(Task::Native { nth: 1 }, Known::default());
+        let order = self.order(MeasurementTask::Native { nth: 1 }, KnownResults::default());
         match (std::fs::read(order.native_output()), std::fs::read(order.remote_output())) {
             (Ok(one), Ok(other)) => one == other,
             _ => true,

@@ -2,16 +2,16 @@
 //! other work disturbed are repeated.
 
 use super::conclusion::Conclusion;
-use super::kept::Kept;
+use super::kept::KeptRuns;
 use super::line::{self, Delayed};
 use super::maker::{Made, MeasuredCost};
 use super::runner::Runner;
-use super::task::{DISTURBED, Done, Known, Task, with_median};
-use crate::budget::Budget;
+use super::task::{DISTURBED, TaskResult, KnownResults, MeasurementTask, with_median};
+use crate::budget::RunBudget;
 use crate::error::Error;
 use crate::left::Kind;
 use crate::load;
-use crate::steps::Steps;
+use crate::steps::QuestionSteps;
 use std::cell::{Cell, RefCell};
 use std::time::Instant;
 use unrack_paging::quality;
@@ -20,9 +20,9 @@ use unrack_units::Bytes;
 
 pub(crate) struct Survey<'a> {
     pub runner: &'a Runner<'a>,
-    pub kept: &'a Kept<'a>,
-    pub budget: &'a Budget,
-    pub steps: &'a Steps<'a>,
+    pub kept: &'a KeptRuns<'a>,
+    pub budget: &'a RunBudget,
+    pub steps: &'a QuestionSteps<'a>,
     /// Rounds of runs with injected delays.
     pub rounds: u32,
     /// Lower bound of the largest delay, in multiples of the pager's cost.
@@ -41,7 +41,7 @@ pub(crate) struct Survey<'a> {
 struct Log {
     runs: u32,
     /// Runs whose times are not used.
-    disturbed: Vec<(Task, DisturbedRun)>,
+    disturbed: Vec<(MeasurementTask, DisturbedRun)>,
     warnings: Vec<Warning>,
 }
 
@@ -59,9 +59,9 @@ impl<'a> Survey<'a> {
     /// Observes the machine, runs the program once natively, and measures the pager's cost.
     pub(crate) fn begin(
         runner: &'a Runner<'a>,
-        kept: &'a Kept<'a>,
-        budget: &'a Budget,
-        steps: &'a Steps<'a>,
+        kept: &'a KeptRuns<'a>,
+        budget: &'a RunBudget,
+        steps: &'a QuestionSteps<'a>,
         rounds: u32,
     ) -> Result<Survey<'a>, Error> {
         let found = load::check(&|| runner.maker.look(), budget, steps)?;
@@ -79,8 +79,8 @@ impl<'a> Survey<'a> {
             left_out: Cell::new(0),
             waited_s: Cell::new(found.waited_s),
         };
-        survey.perform(Task::Native { nth: 1 }, 0.0)?;
-        if kept.get(Task::Native { nth: 1 }).is_none() {
+        survey.perform(MeasurementTask::Native { nth: 1 }, 0.0)?;
+        if kept.get(MeasurementTask::Native { nth: 1 }).is_none() {
             return Err(Error::Failed(format!(
                 "the budget of {} ended before the first native run did: give a larger --budget",
                 budget.text()
@@ -133,8 +133,8 @@ impl<'a> Survey<'a> {
 
     /// Waits for other work to end, at most as long as the budget still has time for these runs afterwards. Returns whether the other work
     /// has ended.
-    fn is_quiet_in_time_for(&self, tasks: &[Task]) -> Result<bool, Error> {
-        let predicted = |task: &Task| self.steps.corrected(kind(*task), self.predicted_s(*task));
+    fn is_quiet_in_time_for(&self, tasks: &[MeasurementTask]) -> Result<bool, Error> {
+        let predicted = |task: &MeasurementTask| self.steps.corrected(kind(*task), self.predicted_s(*task));
         let needed_s = tasks.iter().map(predicted).sum();
         let Some(until) = load::until_needed(self.budget, needed_s) else { return Ok(false) };
         let waited = load::wait(&|| self.runner.maker.look(), until, self.steps)?;
@@ -147,7 +147,7 @@ impl<'a> Survey<'a> {
     /// largest delay, because the slope is more certain the farther apart the delays are. Without a budget, only the planned runs are made.
     pub(crate) fn make_surer(&self, locals: &[Bytes], delay_ns: f64) -> Result<(), Error> {
         let has_time =
-            |task: &Task| self.budget.allows(self.steps.corrected(kind(*task), self.predicted_s(*task)));
+            |task: &MeasurementTask| self.budget.allows(self.steps.corrected(kind(*task), self.predicted_s(*task)));
         for nth in 1..=MOST_MORE {
             let (mut tasks, mut lines) = (Vec::new(), Vec::new());
             for local in locals {
@@ -176,8 +176,8 @@ impl<'a> Survey<'a> {
         Ok(Some(Delayed { local_bytes: local.get(), delays_ns }))
     }
 
-    fn perform_all(&self, tasks: &[Task]) -> Result<(), Error> {
-        let predicted = |task: &Task| (*task, self.predicted_s(*task));
+    fn perform_all(&self, tasks: &[MeasurementTask]) -> Result<(), Error> {
+        let predicted = |task: &MeasurementTask| (*task, self.predicted_s(*task));
         let tasks: Vec<_> = tasks.iter().filter(|task| !self.kept.has(**task)).map(predicted).collect();
         for (task, predicted_s) in &tasks {
             self.steps.expect(kind(*task), *predicted_s);
@@ -187,7 +187,7 @@ impl<'a> Survey<'a> {
     }
 
     /// Makes a run, unless it is already stored or the budget has no time for it.
-    fn perform(&self, task: Task, predicted_s: f64) -> Result<(), Error> {
+    fn perform(&self, task: MeasurementTask, predicted_s: f64) -> Result<(), Error> {
         if self.kept.has(task) {
             return Ok(());
         }
@@ -209,10 +209,10 @@ impl<'a> Survey<'a> {
         }
     }
 
-    fn take(&self, task: Task, made: Made) -> Result<(), Error> {
+    fn take(&self, task: MeasurementTask, made: Made) -> Result<(), Error> {
         let why = made.load.disturbance;
         let lost = if why.is_some() { made.load.lost } else { 0.0 };
-        self.kept.put(task, Done { lost, ..made.done }, why.is_some())?;
+        self.kept.put(task, TaskResult { lost, ..made.done }, why.is_some())?;
         let mut log = self.log.borrow_mut();
         log.runs += 1;
         let new =
@@ -225,11 +225,11 @@ impl<'a> Survey<'a> {
         Ok(())
     }
 
-    fn known(&self) -> Known {
+    fn known(&self) -> KnownResults {
         let cost = self.kept.cost().map(|(cost, _)| cost).unwrap_or_default();
         let natives: Vec<_> = self.kept.undisturbed(is_native).iter().map(|(_, done)| done.wall_s).collect();
         let native_s = (!natives.is_empty()).then(|| with_median(natives).median_s);
-        Known { cost, footprint: self.footprint(), native_s, captured_local: self.captured_local.get() }
+        KnownResults { cost, footprint: self.footprint(), native_s, captured_local: self.captured_local.get() }
     }
 
     /// Returns the program's footprint.
@@ -245,11 +245,11 @@ impl<'a> Survey<'a> {
     }
 
     /// Returns the predicted time of a run, not corrected by the times of similar runs.
-    fn predicted_s(&self, task: Task) -> f64 {
-        let is_undelayed = |task| matches!(task, Task::Remote { delay_ns: 0.0, .. });
+    fn predicted_s(&self, task: MeasurementTask) -> f64 {
+        let is_undelayed = |task| matches!(task, MeasurementTask::Remote { delay_ns: 0.0, .. });
         match task {
-            Task::Native { .. } => self.pace_s(),
-            Task::Remote { local_bytes, delay_ns, .. } => {
+            MeasurementTask::Native { .. } => self.pace_s(),
+            MeasurementTask::Remote { local_bytes, delay_ns, .. } => {
                 let same = self.kept.get(undelayed(Bytes::new(local_bytes)));
                 let others = self.kept.all(is_undelayed);
                 let mean = others.iter().map(|done| done.wall_s).sum::<f64>() / others.len().max(1) as f64;
@@ -262,23 +262,23 @@ impl<'a> Survey<'a> {
         }
     }
 
-    fn name(&self, task: Task) -> String {
+    fn name(&self, task: MeasurementTask) -> String {
         let share = |bytes: u64| bytes as f64 / self.footprint().get().max(1) as f64 * 100.0;
         match task {
-            Task::Native { nth } => format!("native run {nth}"),
-            Task::Remote { local_bytes, delay_ns: 0.0, .. } => {
+            MeasurementTask::Native { nth } => format!("native run {nth}"),
+            MeasurementTask::Remote { local_bytes, delay_ns: 0.0, .. } => {
                 format!("{:.0} % local, no delay", share(local_bytes))
             }
-            Task::Remote { local_bytes, delay_ns, nth } => {
+            MeasurementTask::Remote { local_bytes, delay_ns, nth } => {
                 format!("{:.0} % local, {:.1} us a fetch, run {nth}", share(local_bytes), delay_ns / 1e3)
             }
         }
     }
 
     /// Returns disturbed runs that have not been replaced by an undisturbed one.
-    fn all_disturbed(&self) -> Vec<Task> {
+    fn all_disturbed(&self) -> Vec<MeasurementTask> {
         let log = self.log.borrow();
-        let mut tasks: Vec<Task> = Vec::new();
+        let mut tasks: Vec<MeasurementTask> = Vec::new();
         for (task, _) in &log.disturbed {
             if !self.kept.has(*task) && !tasks.contains(task) {
                 tasks.push(*task);
@@ -290,7 +290,7 @@ impl<'a> Survey<'a> {
     /// Returns the load by other work, before and during the runs.
     pub(crate) fn disturbance(&self) -> Disturbance {
         let log = self.log.borrow();
-        let repeated = |(task, run): &(Task, DisturbedRun)| DisturbedRun {
+        let repeated = |(task, run): &(MeasurementTask, DisturbedRun)| DisturbedRun {
             repeated: self.kept.has(*task),
             ..run.clone()
         };
@@ -374,21 +374,21 @@ fn is_worth_repeating(disturbed: usize, runs: usize) -> bool {
     2 * disturbed <= runs
 }
 
-fn kind(task: Task) -> Kind {
+fn kind(task: MeasurementTask) -> Kind {
     match task {
-        Task::Native { .. } => Kind::Native,
-        Task::Remote { delay_ns: 0.0, .. } => Kind::Undelayed,
-        Task::Remote { .. } => Kind::Injected,
+        MeasurementTask::Native { .. } => Kind::Native,
+        MeasurementTask::Remote { delay_ns: 0.0, .. } => Kind::Undelayed,
+        MeasurementTask::Remote { .. } => Kind::Injected,
     }
 }
 
-fn is_native(task: Task) -> bool {
-    matches!(task, Task::Native { .. })
+fn is_native(task: MeasurementTask) -> bool {
+    matches!(task, MeasurementTask::Native { .. })
 }
 
 /// Returns the task with `local` memory and no delay.
-pub(crate) fn undelayed(local: Bytes) -> Task {
-    Task::Remote { local_bytes: local.get(), delay_ns: 0.0, nth: 1 }
+pub(crate) fn undelayed(local: Bytes) -> MeasurementTask {
+    MeasurementTask::Remote { local_bytes: local.get(), delay_ns: 0.0, nth: 1 }
 }
 
 #[cfg(test)]

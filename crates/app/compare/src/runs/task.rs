@@ -7,7 +7,7 @@ use unrack_units::Bytes;
 /// One run of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Task {
+pub(crate) enum MeasurementTask {
     /// A native run. `nth` counts from 1.
     Native { nth: u32 },
     /// A run with this local memory and this delay of each fetch, 0 for no delay. `nth` counts the runs with equal values from 1.
@@ -16,7 +16,7 @@ pub(crate) enum Task {
 
 /// Results of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Done {
+pub(crate) struct TaskResult {
     pub wall_s: f64,
     /// Footprint; set by native runs only.
     pub footprint_bytes: u64,
@@ -46,7 +46,7 @@ pub(crate) struct PagerCost {
 
 /// Results of earlier runs that a later run depends on.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub(crate) struct Known {
+pub(crate) struct KnownResults {
     pub cost: PagerCost,
     pub footprint: Bytes,
     /// Native run time; `None` if other work disturbed all native runs.

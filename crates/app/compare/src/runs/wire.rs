@@ -2,7 +2,7 @@
 
 use super::maker::{Made, MeasuredCost, RunOrder};
 use crate::error::Error;
-use crate::load::Load;
+use crate::load::HostLoad;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -30,7 +30,7 @@ pub(super) enum Request {
 #[derive(Serialize, Deserialize)]
 pub(super) enum Reply {
     Prepared(PreparedProgram),
-    Load(Load),
+    Load(HostLoad),
     Cost(Option<MeasuredCost>),
     Made(Option<Made>),
     Failed(Error),

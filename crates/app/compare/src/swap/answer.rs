@@ -31,7 +31,7 @@ pub struct SwapAnswer {
     pub swap: Option<Runs>,
     pub swapped: Swapped,
     pub cost: FaultCost,
-    pub predicted: Option<Predicted>,
+    pub predicted: Option<PredictedSwap>,
     /// Predicted run time divided by the measured one, minus 1.
     pub error: Option<f64>,
     /// Value that `error` would have if the kernel had swapped in as many pages as Unrack's pager fetched.
@@ -63,7 +63,7 @@ pub struct Swapped {
 
 /// Predicted run time under swap, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Predicted {
+pub struct PredictedSwap {
     pub run_s: f64,
     /// Interval of the run time. It combines the intervals of the fitted line and of the cost of a fault with the range of the native runs.
     pub run_ci95_s: [f64; 2],
@@ -170,7 +170,7 @@ fn predict(
     fetches: u64,
     swapped: &Swapped,
     cost: &FaultCost,
-) -> Result<Predicted, Warning> {
+) -> Result<PredictedSwap, Warning> {
     let overlap = if fit.waits > 0.0 { fetches as f64 / fit.waits } else { 1.0 };
     let Touches { fault_ns, range_ns, out_ns, .. } = cost.at(overlap);
     let outs_s = swapped.pages_out.saturating_sub(swapped.pages_in) as f64 * out_ns / 1e9;
@@ -178,7 +178,7 @@ fn predict(
     let (middle, least, most) = (added(fault_ns)?, added(range_ns[0])?, added(range_ns[1])?);
     let (fastest, slowest) =
         native.seconds.iter().fold((f64::INFINITY, 0.0f64), |(low, high), s| (low.min(*s), high.max(*s)));
-    Ok(Predicted {
+    Ok(PredictedSwap {
         run_s: native.median_s + middle.value + outs_s,
         run_ci95_s: [fastest + least.ci95[0] + outs_s, slowest + most.ci95[1] + outs_s],
         overlap,

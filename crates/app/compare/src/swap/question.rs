@@ -9,13 +9,13 @@
 use super::answer::SwapAnswer;
 use super::cost;
 use super::under_swap::UnderSwap;
-use crate::asking::Asking;
+use crate::asking::QuestionCaller;
 use crate::error::Error;
 use crate::runs::here::OwnRuns;
 use crate::runs::program::{FREE_LINK, MeasuredProgram, SEED, check_repeat, folder_of, kept_of};
 use crate::runs::runner::Runner;
 use crate::runs::survey::{Survey, undelayed};
-use crate::steps::Steps;
+use crate::steps::QuestionSteps;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use unrack_paging::local_bytes;
@@ -52,11 +52,11 @@ impl SwapQuestion {
     ///
     /// # Errors
     /// If the question cannot be answered on this machine, a run fails, or the question is canceled.
-    pub fn ask(&self, asking: Asking, undo: Undo) -> Result<SwapAnswer, Error> {
+    pub fn ask(&self, asking: QuestionCaller, undo: Undo) -> Result<SwapAnswer, Error> {
         check_repeat(self.repeat)?;
         let program = MeasuredProgram::here(&self.command, self.budget)?;
         let folder = folder_of(&program.maker, "swap", &self.out, self.replace)?;
-        let steps = Steps::until(asking, program.budget.until());
+        let steps = QuestionSteps::until(asking, program.budget.until());
         let found = self.measure(&program, &folder, &steps, undo)?;
         let answer = SwapAnswer { machine: Some(program.started.machine()), ..found };
         folder.write_json("swap.json", &answer)?;
@@ -69,7 +69,7 @@ impl SwapQuestion {
         &self,
         program: &MeasuredProgram<OwnRuns>,
         folder: &RunFolder,
-        steps: &Steps,
+        steps: &QuestionSteps,
         undo: Undo,
     ) -> Result<SwapAnswer, Error> {
         let kept = kept_of(&program.maker, folder, steps);

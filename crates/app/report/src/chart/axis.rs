@@ -1,6 +1,6 @@
 //! An axis: positions of values along one side of a plot, and its ticks.
 
-use super::{Place, Scale, ScaleKind};
+use super::{AxisPosition, AxisScale, ScaleKind};
 use crate::words::{bytes, short};
 
 /// Approximate number of ticks on an axis of sizes.
@@ -8,7 +8,7 @@ const SIZE_TICKS: i32 = 7;
 
 /// Values along one side of a plot, and its ticks.
 #[derive(Debug, Clone)]
-pub(crate) struct Axis {
+pub(crate) struct ChartAxis {
     pub label: String,
     /// Ticks: value and text.
     pub ticks: Vec<(f64, String)>,
@@ -17,14 +17,14 @@ pub(crate) struct Axis {
     kind: ScaleKind,
 }
 
-impl Axis {
+impl ChartAxis {
     /// Returns a linear axis, whose range is extended to the next ticks.
-    pub(crate) fn linear(label: &str, lo: f64, hi: f64) -> Axis {
+    pub(crate) fn linear(label: &str, lo: f64, hi: f64) -> ChartAxis {
         let (lo, hi) = widened(lo, hi);
         let step = nice_step((hi - lo) / 5.0);
         let (first, last) = ((lo / step).floor() as i64, (hi / step - 1e-9).ceil() as i64);
         let ticks: Vec<_> = (first..=last).map(|i| i as f64 * step).map(|v| (v, tick(v, step))).collect();
-        Axis {
+        ChartAxis {
             label: label.into(),
             lo: first as f64 * step,
             hi: last as f64 * step,
@@ -34,23 +34,23 @@ impl Axis {
     }
 
     /// Returns a linear axis that ends where the range ends.
-    pub(crate) fn filled(label: &str, lo: f64, hi: f64) -> Axis {
+    pub(crate) fn filled(label: &str, lo: f64, hi: f64) -> ChartAxis {
         let (lo, hi) = widened(lo, hi);
-        let mut axis = Axis { lo, hi, ..Axis::linear(label, lo, hi) };
+        let mut axis = ChartAxis { lo, hi, ..ChartAxis::linear(label, lo, hi) };
         let (ticks, inside) = (std::mem::take(&mut axis.ticks), |value: f64| axis.contains(value));
         let ticks = ticks.into_iter().filter(|(value, _)| inside(*value)).collect();
-        Axis { ticks, ..axis }
+        ChartAxis { ticks, ..axis }
     }
 
     /// Returns a logarithmic axis. Its ticks are at decades, and also at 2 and 5 times a decade if there are few decades.
-    pub(crate) fn log(label: &str, lo: f64, hi: f64) -> Axis {
+    pub(crate) fn log(label: &str, lo: f64, hi: f64) -> ChartAxis {
         let lo = if lo > 0.0 && lo.is_finite() { lo } else { 1e-3 };
         let (lo, hi) = if hi > lo * 1.2 { (lo, hi) } else { (lo / 1.5, lo.max(hi) * 1.5) };
         let steps: &[f64] = if hi / lo > 300.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
         let decades = lo.log10().floor() as i32..=hi.log10().ceil() as i32;
         let values = decades.flat_map(|d| steps.iter().map(move |s| s * 10f64.powi(d)));
         let inside = values.filter(|v| (lo * 0.999..=hi * 1.001).contains(v));
-        Axis {
+        ChartAxis {
             label: label.into(),
             lo,
             hi,
@@ -60,18 +60,18 @@ impl Axis {
     }
 
     /// Returns a logarithmic axis of sizes in bytes, with a few ticks at powers of two.
-    pub(crate) fn sizes(label: &str, lo: f64, hi: f64) -> Axis {
-        let axis = Axis::log(label, lo, hi);
+    pub(crate) fn sizes(label: &str, lo: f64, hi: f64) -> ChartAxis {
+        let axis = ChartAxis::log(label, lo, hi);
         let (first, last) = (axis.lo.log2().ceil() as i32, axis.hi.log2().floor() as i32);
         let step = ((last - first) / SIZE_TICKS + 1).max(1);
         let powers = (first..=last).filter(|power| power % step == 0).map(|power| 2f64.powi(power));
-        Axis { ticks: powers.map(|size| (size, bytes(size as u64))).collect(), ..axis }
+        ChartAxis { ticks: powers.map(|size| (size, bytes(size as u64))).collect(), ..axis }
     }
 
     /// Returns an axis with one position per name: 0, 1, 2 ..
-    pub(crate) fn named(label: &str, names: &[String]) -> Axis {
+    pub(crate) fn named(label: &str, names: &[String]) -> ChartAxis {
         let ticks = names.iter().enumerate().map(|(place, name)| (place as f64, name.clone())).collect();
-        Axis {
+        ChartAxis {
             label: label.into(),
             lo: -0.5,
             hi: names.len().max(1) as f64 - 0.5,
@@ -103,16 +103,16 @@ impl Axis {
     }
 
     /// Returns the axis without its ticks.
-    pub(crate) fn scale(&self) -> Scale {
-        Scale { label: self.label.clone(), kind: self.kind }
+    pub(crate) fn scale(&self) -> AxisScale {
+        AxisScale { label: self.label.clone(), kind: self.kind }
     }
 
     /// Returns a value as the axis shows it: a number, or the name at this position.
-    pub(crate) fn place(&self, value: f64) -> Place {
+    pub(crate) fn place(&self, value: f64) -> AxisPosition {
         let name = || self.ticks.iter().find(|(place, _)| *place == value).map(|(_, name)| name.clone());
         match self.kind {
-            ScaleKind::Names => name().map_or(Place::Number(value), Place::Name),
-            _ => Place::Number(value),
+            ScaleKind::Names => name().map_or(AxisPosition::Number(value), AxisPosition::Name),
+            _ => AxisPosition::Number(value),
         }
     }
 
@@ -152,26 +152,26 @@ fn tick(value: f64, step: f64) -> String {
 mod tests {
     use super::*;
 
-    fn texts(axis: &Axis) -> Vec<&str> {
+    fn texts(axis: &ChartAxis) -> Vec<&str> {
         axis.ticks.iter().map(|(_, text)| text.as_str()).collect()
     }
 
     #[test]
     fn linear_ticks_are_round_and_enclose_the_data() {
-        assert_eq!(texts(&Axis::linear("", 0.0, 97.0)), ["0", "20", "40", "60", "80", "100"]);
-        assert_eq!(texts(&Axis::linear("", 1.0, 1.13)), ["1.00", "1.05", "1.10", "1.15"]);
-        assert_eq!(texts(&Axis::linear("", 3.0, 3.0)), ["3.0", "3.1", "3.2", "3.3"]);
+        assert_eq!(texts(&ChartAxis::linear("", 0.0, 97.0)), ["0", "20", "40", "60", "80", "100"]);
+        assert_eq!(texts(&ChartAxis::linear("", 1.0, 1.13)), ["1.00", "1.05", "1.10", "1.15"]);
+        assert_eq!(texts(&ChartAxis::linear("", 3.0, 3.0)), ["3.0", "3.1", "3.2", "3.3"]);
     }
 
     #[test]
     fn log_ticks_follow_the_span() {
-        assert_eq!(texts(&Axis::log("", 0.3, 6.0)), ["0.5", "1", "2", "5"]);
-        assert_eq!(texts(&Axis::log("", 1.0, 1e4)), ["1", "10", "100", "1,000", "10,000"]);
+        assert_eq!(texts(&ChartAxis::log("", 0.3, 6.0)), ["0.5", "1", "2", "5"]);
+        assert_eq!(texts(&ChartAxis::log("", 1.0, 1e4)), ["1", "10", "100", "1,000", "10,000"]);
     }
 
     #[test]
     fn sizes_have_ticks_at_powers_of_two() {
-        let of = |lo, hi| texts(&Axis::sizes("", lo, hi)).join(" ").replace('\u{a0}', "");
+        let of = |lo, hi| texts(&ChartAxis::sizes("", lo, hi)).join(" ").replace('\u{a0}', "");
         assert_eq!(of(64.0, 1048576.0), "64B 512B 4KiB 32KiB 256KiB");
         assert_eq!(of(64.0, 64.0), "64B");
         assert_eq!(of(100.0, 500.0), "128B 256B");
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn positions_and_values_are_inverse_and_bounded() {
-        for axis in [Axis::linear("", 0.0, 10.0), Axis::log("", 0.1, 1000.0)] {
+        for axis in [ChartAxis::linear("", 0.0, 10.0), ChartAxis::log("", 0.1, 1000.0)] {
             for position in [0.0, 0.25, 1.0] {
                 assert!((axis.position(axis.value(position)) - position).abs() < 1e-12);
             }
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn senseless_ranges_still_make_an_axis() {
         for axis in
-            [Axis::linear("", f64::NAN, 1.0), Axis::log("", 0.0, 0.0), Axis::log("", f64::INFINITY, 1.0)]
+            [ChartAxis::linear("", f64::NAN, 1.0), ChartAxis::log("", 0.0, 0.0), ChartAxis::log("", f64::INFINITY, 1.0)]
         {
             assert!(axis.position(0.5).is_finite() && !axis.ticks.is_empty(), "{axis:?}");
         }

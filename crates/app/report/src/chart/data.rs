@@ -4,18 +4,18 @@
 /// Values of a picture, and its axes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ChartData {
-    pub x: Scale,
-    pub y: Scale,
+    pub x: AxisScale,
+    pub y: AxisScale,
     /// Values at which the colour of cells changes.
     pub steps: Vec<f64>,
     /// Quantity of the cells, with its unit.
     pub cells: String,
-    pub values: Vec<Shown>,
+    pub values: Vec<ShownValue>,
 }
 
 /// Axis without its ticks.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Scale {
+pub(crate) struct AxisScale {
     pub label: String,
     pub kind: ScaleKind,
 }
@@ -30,23 +30,23 @@ pub(crate) enum ScaleKind {
 
 /// Value shown by a mark.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Shown {
-    pub shape: Shape,
+pub(crate) struct ShownValue {
+    pub shape: MarkShape,
     /// Title of the panel; empty in a picture of one panel.
     pub panel: String,
     pub series: String,
     /// Class that colours the series: see [`super::style`].
     pub class: String,
-    pub x: Place,
-    pub y: Place,
-    pub range: Range,
+    pub x: AxisPosition,
+    pub y: AxisPosition,
+    pub range: AxisRange,
     /// Value of a cell.
     pub value: Option<f64>,
 }
 
 /// Position of a value along one axis.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Place {
+pub(crate) enum AxisPosition {
     Number(f64),
     Name(String),
     /// Everywhere: the value is a line across the whole picture.
@@ -55,7 +55,7 @@ pub(crate) enum Place {
 
 /// Interval of a value along one axis, or of the value of a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Range {
+pub(crate) enum AxisRange {
     None,
     X([f64; 2]),
     Y([f64; 2]),
@@ -63,7 +63,7 @@ pub(crate) enum Range {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Shape {
+pub(crate) enum MarkShape {
     Band,
     Cell,
     /// Line across the whole picture, at one value of x.
@@ -76,43 +76,43 @@ pub(crate) enum Shape {
     Ring,
 }
 
-impl Shape {
+impl MarkShape {
     /// Returns the name of the shape in the Vega-Lite specification.
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Shape::Band => "band",
-            Shape::Cell => "cell",
-            Shape::Level => "level",
-            Shape::Line => "line",
-            Shape::Bar => "bar",
-            Shape::Limit => "limit",
-            Shape::Dot => "dot",
-            Shape::Ring => "ring",
+            MarkShape::Band => "band",
+            MarkShape::Cell => "cell",
+            MarkShape::Level => "level",
+            MarkShape::Line => "line",
+            MarkShape::Bar => "bar",
+            MarkShape::Limit => "limit",
+            MarkShape::Dot => "dot",
+            MarkShape::Ring => "ring",
         }
     }
 }
 
 impl ChartData {
     /// Returns data without values.
-    pub(crate) fn new(x: Scale, y: Scale) -> ChartData {
+    pub(crate) fn new(x: AxisScale, y: AxisScale) -> ChartData {
         ChartData { x, y, steps: Vec::new(), cells: String::new(), values: Vec::new() }
     }
 
     /// Returns data of cells, whose positions on both axes are names.
     pub(crate) fn of_cells(x: &str, y: &str, cells: &str, steps: &[f64]) -> ChartData {
-        let names = |label: &str| Scale { label: label.into(), kind: ScaleKind::Names };
+        let names = |label: &str| AxisScale { label: label.into(), kind: ScaleKind::Names };
         ChartData { steps: steps.to_vec(), cells: cells.into(), ..ChartData::new(names(x), names(y)) }
     }
 
     /// Adds a cell.
-    pub(crate) fn cell(&mut self, panel: &str, x: String, y: String, value: f64, range: Range) {
-        self.values.push(Shown {
-            shape: Shape::Cell,
+    pub(crate) fn cell(&mut self, panel: &str, x: String, y: String, value: f64, range: AxisRange) {
+        self.values.push(ShownValue {
+            shape: MarkShape::Cell,
             panel: panel.into(),
             series: String::new(),
             class: String::new(),
-            x: Place::Name(x),
-            y: Place::Name(y),
+            x: AxisPosition::Name(x),
+            y: AxisPosition::Name(y),
             range,
             value: Some(value),
         });

@@ -9,7 +9,7 @@ const BELOW: f64 = 3.0;
 
 /// Boxes of the labels that have been placed in a picture.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Labels {
+pub(crate) struct PlacedLabels {
     boxes: Vec<LabelBox>,
 }
 
@@ -37,7 +37,7 @@ impl LabelBox {
     }
 }
 
-impl Labels {
+impl PlacedLabels {
     /// Places a text that starts at `x`. It uses the first of the baselines on which the text overlaps no other label. Returns that
     /// baseline; `None` if there is none.
     pub(crate) fn place(&mut self, text: &str, x: f64, baselines: impl Iterator<Item = f64>) -> Option<f64> {
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn labels_give_way_or_are_left_out() {
-        let mut labels = Labels::default();
+        let mut labels = PlacedLabels::default();
         let lines = || (0..2).map(|line| 100.0 - f64::from(line) * 16.0);
         assert_eq!(labels.place("edm", 10.0, lines()), Some(100.0));
         assert_eq!(labels.place("cxl", 20.0, lines()), Some(84.0));

@@ -22,10 +22,10 @@ mod plot;
 pub(crate) mod style;
 mod vega;
 
-pub(crate) use axis::Axis;
-pub(crate) use data::{ChartData, Place, Range, Scale, ScaleKind, Shape, Shown};
+pub(crate) use axis::ChartAxis;
+pub(crate) use data::{ChartData, AxisPosition, AxisRange, AxisScale, ScaleKind, MarkShape, ShownValue};
 pub use figure::Picture;
 pub(crate) use figure::{Drawing, WIDE};
-pub(crate) use labels::{Labels, fitted};
+pub(crate) use labels::{PlacedLabels, fitted};
 pub(crate) use legend::{Key, legend};
 pub(crate) use plot::{Ink, Plot, text_width, value_at};

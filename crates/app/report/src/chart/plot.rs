@@ -1,6 +1,6 @@
 //! The frame of a plot, and marks within it.
 
-use super::{Axis, ChartData, Drawing, Place, Range, Shape, Shown, fitted};
+use super::{ChartAxis, ChartData, Drawing, AxisPosition, AxisRange, MarkShape, ShownValue, fitted};
 use crate::markup::{Attributes, Markup, Px};
 
 /// Space to the right of a plot, in pixels.
@@ -22,20 +22,20 @@ pub(crate) struct Plot {
     pub top: f64,
     pub right: f64,
     pub bottom: f64,
-    pub x: Axis,
-    pub y: Axis,
+    pub x: ChartAxis,
+    pub y: ChartAxis,
     data: ChartData,
 }
 
 impl Plot {
     /// Returns a plot in this rectangle: (left, top) to (right, bottom).
-    pub(crate) fn within((left, top): (f64, f64), (right, bottom): (f64, f64), x: Axis, y: Axis) -> Plot {
+    pub(crate) fn within((left, top): (f64, f64), (right, bottom): (f64, f64), x: ChartAxis, y: ChartAxis) -> Plot {
         let data = ChartData::new(x.scale(), y.scale());
         Plot { left, top, right, bottom, x, y, data }
     }
 
     /// Returns a plot that fills a figure of this size below `top`, with space for the texts of the axes.
-    pub(crate) fn filling(width: f64, height: f64, top: f64, x: Axis, y: Axis) -> Plot {
+    pub(crate) fn filling(width: f64, height: f64, top: f64, x: ChartAxis, y: ChartAxis) -> Plot {
         let widest = y.ticks.iter().map(|(_, text)| text_width(text)).fold(0.0, f64::max);
         Plot::within((widest + 36.0, top), (width - RIGHT, height - 44.0), x, y)
     }
@@ -46,9 +46,9 @@ impl Plot {
     }
 
     /// Records a value that the caller draws.
-    pub(crate) fn note(&mut self, shape: Shape, ink: Ink, (x, y): (Place, Place), range: Range) {
+    pub(crate) fn note(&mut self, shape: MarkShape, ink: Ink, (x, y): (AxisPosition, AxisPosition), range: AxisRange) {
         let (series, class) = (ink.name.into(), ink.class.into());
-        self.data.values.push(Shown { shape, panel: String::new(), series, class, x, y, range, value: None });
+        self.data.values.push(ShownValue { shape, panel: String::new(), series, class, x, y, range, value: None });
     }
 
     /// Returns the horizontal position of a value in the figure.
@@ -68,14 +68,14 @@ impl Plot {
 
     /// Records a cell that the caller draws. The cell extends between two values of x.
     pub(crate) fn note_cell(&mut self, ends: [f64; 2], y: &str, value: f64) {
-        self.data.values.push(Shown {
-            shape: Shape::Cell,
+        self.data.values.push(ShownValue {
+            shape: MarkShape::Cell,
             panel: String::new(),
             series: String::new(),
             class: String::new(),
-            x: Place::Any,
-            y: Place::Name(y.into()),
-            range: Range::X(ends),
+            x: AxisPosition::Any,
+            y: AxisPosition::Name(y.into()),
+            range: AxisRange::X(ends),
             value: Some(value),
         });
     }
@@ -126,7 +126,7 @@ impl Plot {
     pub(crate) fn line(&mut self, m: &mut Markup, ink: Ink, points: &[(f64, f64)], explanation: &str) {
         for (x, y) in points {
             let at = (self.x.place(*x), self.y.place(*y));
-            self.note(Shape::Line, ink, at, Range::None);
+            self.note(MarkShape::Line, ink, at, AxisRange::None);
         }
         let class = ink.class;
         let d = path(points.iter().map(|&(x, y)| (self.at_x(x), self.at_y(y))));
@@ -138,7 +138,7 @@ impl Plot {
         let x = self.at_x(value);
         let d = format!("M{} {}V{}", Px(x), Px(self.bottom), Px(self.top));
         m.explained("path", &[("class", &format!("mark line {}", ink.class)), ("d", &d)], explanation);
-        self.note(Shape::Level, ink, (Place::Number(value), Place::Any), Range::None);
+        self.note(MarkShape::Level, ink, (AxisPosition::Number(value), AxisPosition::Any), AxisRange::None);
     }
 
     /// Draws the area between two lines that span the same range of x.
@@ -148,8 +148,8 @@ impl Plot {
         all.dedup();
         for x in all {
             if let (Some(low), Some(high)) = (value_at(below, x), value_at(above, x)) {
-                let at = (self.x.place(x), Place::Any);
-                self.note(Shape::Band, ink, at, Range::Y([low, high]));
+                let at = (self.x.place(x), AxisPosition::Any);
+                self.note(MarkShape::Band, ink, at, AxisRange::Y([low, high]));
             }
         }
         let class = ink.class;
@@ -167,8 +167,8 @@ impl Plot {
         [lo, hi]: [f64; 2],
         explanation: &str,
     ) {
-        let range = if hi > lo { Range::Y([lo, hi]) } else { Range::None };
-        self.note(Shape::Dot, ink, (self.x.place(x), self.y.place(y)), range);
+        let range = if hi > lo { AxisRange::Y([lo, hi]) } else { AxisRange::None };
+        self.note(MarkShape::Dot, ink, (self.x.place(x), self.y.place(y)), range);
         let class = ink.class;
         let (x, y) = (self.at_x(x), self.at_y(y));
         let bar = format!("M{} {}V{}", Px(x), Px(self.at_y(lo)), Px(self.at_y(hi)));
@@ -180,7 +180,7 @@ impl Plot {
 
     /// Draws a ring, which marks a value from another source.
     pub(crate) fn ring(&mut self, m: &mut Markup, ink: Ink, (x, y): (f64, f64), explanation: &str) {
-        self.note(Shape::Ring, ink, (self.x.place(x), self.y.place(y)), Range::None);
+        self.note(MarkShape::Ring, ink, (self.x.place(x), self.y.place(y)), AxisRange::None);
         let class = format!("mark ring {}", ink.class);
         let place: Attributes =
             &[("class", &class), ("cx", &Px(self.at_x(x))), ("cy", &Px(self.at_y(y))), ("r", &"6.5")];

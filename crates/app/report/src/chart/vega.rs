@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::data::{ChartData, Place, Range, Scale, ScaleKind, Shape, Shown};
+use super::data::{ChartData, AxisPosition, AxisRange, AxisScale, ScaleKind, MarkShape, ShownValue};
 use super::style;
 
 const SCHEMA: &str = "https://vega.github.io/schema/vega-lite/v6.json";
@@ -12,7 +12,7 @@ const COLUMNS: usize = 2;
 
 /// Returns the specification of a picture with this title, description and data.
 pub(super) fn specification(title: &str, description: &str, data: &ChartData) -> Value {
-    let shown: Vec<&Shown> = data.values.iter().filter(|shown| is_drawable(shown)).collect();
+    let shown: Vec<&ShownValue> = data.values.iter().filter(|shown| is_drawable(shown)).collect();
     let mut spec = json!({
         "$schema": SCHEMA,
         "title": title,
@@ -34,16 +34,16 @@ pub(super) fn specification(title: &str, description: &str, data: &ChartData) ->
 }
 
 /// Returns whether JSON can represent every number of a value.
-fn is_drawable(shown: &Shown) -> bool {
+fn is_drawable(shown: &ShownValue) -> bool {
     let ends = match shown.range {
-        Range::None => [0.0; 2],
-        Range::X(ends) | Range::Y(ends) | Range::Cell(ends) => ends,
+        AxisRange::None => [0.0; 2],
+        AxisRange::X(ends) | AxisRange::Y(ends) | AxisRange::Cell(ends) => ends,
     };
-    let is_finite = |place: &Place| !matches!(place, Place::Number(number) if !number.is_finite());
+    let is_finite = |place: &AxisPosition| !matches!(place, AxisPosition::Number(number) if !number.is_finite());
     is_finite(&shown.x) && is_finite(&shown.y) && ends.iter().chain(&shown.value).all(|v| v.is_finite())
 }
 
-fn row(shown: &Shown) -> Value {
+fn row(shown: &ShownValue) -> Value {
     let mut row = Map::new();
     row.insert("shape".into(), shown.shape.name().into());
     for (key, text) in [("series", &shown.series), ("panel", &shown.panel)] {
@@ -53,16 +53,16 @@ fn row(shown: &Shown) -> Value {
     }
     for (key, place) in [("x", &shown.x), ("y", &shown.y)] {
         match place {
-            Place::Number(number) => drop(row.insert(key.into(), json!(number))),
-            Place::Name(name) => drop(row.insert(key.into(), json!(name))),
-            Place::Any => {}
+            AxisPosition::Number(number) => drop(row.insert(key.into(), json!(number))),
+            AxisPosition::Name(name) => drop(row.insert(key.into(), json!(name))),
+            AxisPosition::Any => {}
         }
     }
     let (axis, ends) = match shown.range {
-        Range::None => ("", [0.0; 2]),
-        Range::X(ends) => ("x", ends),
-        Range::Y(ends) => ("y", ends),
-        Range::Cell(ends) => ("value", ends),
+        AxisRange::None => ("", [0.0; 2]),
+        AxisRange::X(ends) => ("x", ends),
+        AxisRange::Y(ends) => ("y", ends),
+        AxisRange::Cell(ends) => ("value", ends),
     };
     if !axis.is_empty() {
         row.insert(format!("{axis}_low"), json!(ends[0]));
@@ -75,21 +75,21 @@ fn row(shown: &Shown) -> Value {
 }
 
 /// Returns a layer for each used shape and for the intervals, from bottom to top.
-fn layers(data: &ChartData, shown: &[&Shown]) -> Vec<Value> {
+fn layers(data: &ChartData, shown: &[&ShownValue]) -> Vec<Value> {
     let series = Palette::new(shown);
-    let has = |shape: Shape| shown.iter().any(|shown| shown.shape == shape);
+    let has = |shape: MarkShape| shown.iter().any(|shown| shown.shape == shape);
     let (x, y) = (axis("x", &data.x), axis("y", &data.y));
     let (low_x, low_y) = (renamed(&x, "x_low"), renamed(&y, "y_low"));
-    let filter = |shape: Shape| format!("datum.shape == '{}'", shape.name());
+    let filter = |shape: MarkShape| format!("datum.shape == '{}'", shape.name());
     let layer = |filter: String, mark: Value, encoding: Value| json!({ "transform": [{ "filter": filter }], "mark": mark, "encoding": encoding });
     let color = series.color();
     let (x2, y2) = (json!({ "field": "x_high" }), json!({ "field": "y_high" }));
     let mut layers = Vec::new();
-    if has(Shape::Band) {
+    if has(MarkShape::Band) {
         let encoding = json!({ "x": x, "y": low_y, "y2": y2, "color": color });
-        layers.push(layer(filter(Shape::Band), json!({ "type": "area", "opacity": 0.16 }), encoding));
+        layers.push(layer(filter(MarkShape::Band), json!({ "type": "area", "opacity": 0.16 }), encoding));
     }
-    if has(Shape::Cell) {
+    if has(MarkShape::Cell) {
         let range: Vec<&str> = (0..=data.steps.len()).map(style::heat_colour).collect();
         let scale = json!({ "type": "threshold", "domain": data.steps, "range": range });
         let heat = json!({ "field": "value", "type": "quantitative", "title": data.cells, "scale": scale });
@@ -97,33 +97,33 @@ fn layers(data: &ChartData, shown: &[&Shown]) -> Vec<Value> {
             ScaleKind::Names => json!({ "x": x, "y": y, "color": heat }),
             _ => json!({ "x": low_x, "x2": x2, "y": y, "color": heat }),
         };
-        layers.push(layer(filter(Shape::Cell), json!("rect"), encoding));
+        layers.push(layer(filter(MarkShape::Cell), json!("rect"), encoding));
     }
-    if has(Shape::Level) {
+    if has(MarkShape::Level) {
         let mark = json!({ "type": "rule", "strokeDash": [4, 3] });
-        layers.push(layer(filter(Shape::Level), mark, json!({ "x": x, "color": color })));
+        layers.push(layer(filter(MarkShape::Level), mark, json!({ "x": x, "color": color })));
     }
-    if has(Shape::Line) {
+    if has(MarkShape::Line) {
         let encoding = json!({ "x": x, "y": y, "color": color, "strokeDash": series.dashes() });
-        layers.push(layer(filter(Shape::Line), json!("line"), encoding));
+        layers.push(layer(filter(MarkShape::Line), json!("line"), encoding));
     }
-    if has(Shape::Bar) {
+    if has(MarkShape::Bar) {
         let encoding = json!({ "x": low_x, "x2": x2, "y": y, "color": color });
-        layers.push(layer(filter(Shape::Bar), json!("bar"), encoding));
+        layers.push(layer(filter(MarkShape::Bar), json!("bar"), encoding));
     }
-    let points = |shape: Shape| [Shape::Dot, Shape::Ring, Shape::Limit].contains(&shape);
+    let points = |shape: MarkShape| [MarkShape::Dot, MarkShape::Ring, MarkShape::Limit].contains(&shape);
     let among =
-        |range: fn(&Range) -> bool| shown.iter().any(|shown| points(shown.shape) && range(&shown.range));
+        |range: fn(&AxisRange) -> bool| shown.iter().any(|shown| points(shown.shape) && range(&shown.range));
     let is_point = "datum.shape == 'dot' || datum.shape == 'ring' || datum.shape == 'limit'";
-    if among(|range| matches!(range, Range::X(_))) {
+    if among(|range| matches!(range, AxisRange::X(_))) {
         let encoding = json!({ "x": low_x, "x2": x2, "y": y, "color": color });
         layers.push(layer(format!("({is_point}) && isValid(datum.x_low)"), json!("rule"), encoding));
     }
-    if among(|range| matches!(range, Range::Y(_))) {
+    if among(|range| matches!(range, AxisRange::Y(_))) {
         let encoding = json!({ "x": x, "y": low_y, "y2": y2, "color": color });
         layers.push(layer(format!("({is_point}) && isValid(datum.y_low)"), json!("rule"), encoding));
     }
-    for (shape, filled, size) in [(Shape::Ring, false, 150), (Shape::Dot, true, 60), (Shape::Limit, true, 30)]
+    for (shape, filled, size) in [(MarkShape::Ring, false, 150), (MarkShape::Dot, true, 60), (MarkShape::Limit, true, 30)]
     {
         if has(shape) {
             let mark = json!({ "type": "point", "filled": filled, "size": size, "opacity": 1 });
@@ -134,7 +134,7 @@ fn layers(data: &ChartData, shown: &[&Shown]) -> Vec<Value> {
 }
 
 /// Returns the encoding of an axis.
-fn axis(field: &str, scale: &Scale) -> Value {
+fn axis(field: &str, scale: &AxisScale) -> Value {
     match scale.kind {
         ScaleKind::Names => json!({ "field": field, "type": "nominal", "sort": null, "title": scale.label }),
         kind => {
@@ -158,10 +158,10 @@ struct Palette<'a> {
 }
 
 impl Palette<'_> {
-    fn new<'a>(shown: &[&'a Shown]) -> Palette<'a> {
+    fn new<'a>(shown: &[&'a ShownValue]) -> Palette<'a> {
         let mut series: Vec<(&str, &str)> = Vec::new();
         for shown in shown {
-            if shown.shape != Shape::Cell && !series.iter().any(|(name, _)| *name == shown.series) {
+            if shown.shape != MarkShape::Cell && !series.iter().any(|(name, _)| *name == shown.series) {
                 series.push((&shown.series, &shown.class));
             }
         }

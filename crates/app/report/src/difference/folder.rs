@@ -8,7 +8,7 @@ use unrack_record::{Manifest, Sweep, read_json};
 
 use super::sweeps;
 use crate::ReportError;
-use crate::settings::{self, Settings};
+use crate::settings::{self, ScenarioSettings};
 
 /// Kinds of run folders that can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -45,20 +45,20 @@ pub struct DifferenceSide {
     pub kind: Kind,
 }
 
-pub(super) struct Folder {
+pub(super) struct ComparedFolder {
     pub side: DifferenceSide,
     pub manifest: Manifest,
     pub result: Value,
-    pub settings: Settings,
+    pub settings: ScenarioSettings,
 }
 
 /// Files that have results, and the kind of run folder that each file indicates.
 const RESULTS: [(&str, Kind); 3] =
     [("summary.json", Kind::Simulation), ("map.json", Kind::Map), ("sweep.json", Kind::Sweep)];
 
-impl Folder {
+impl ComparedFolder {
     /// Reads a folder.
-    pub(super) fn read(folder: &Path) -> Result<Folder, ReportError> {
+    pub(super) fn read(folder: &Path) -> Result<ComparedFolder, ReportError> {
         let is_there = |name: &str| folder.join(name).is_file();
         let found = RESULTS.into_iter().find(|(name, _)| is_there(name) && is_there("manifest.json"));
         let Some((name, kind)) = found else {
@@ -71,7 +71,7 @@ impl Folder {
         let manifest: Manifest = read_json(folder.join("manifest.json"))?;
         let settings = settings::settings(Some(&manifest)).unwrap_or_default();
         let mut read =
-            Folder { side: DifferenceSide { folder: folder.into(), kind }, manifest, result, settings };
+            ComparedFolder { side: DifferenceSide { folder: folder.into(), kind }, manifest, result, settings };
         read.add_settings()?;
         Ok(read)
     }
@@ -107,8 +107,8 @@ impl Folder {
     }
 
     /// Returns the build that made the run. If the machine's speed affects the results, it also returns the machine.
-    pub(super) fn provenance(&self) -> Settings {
-        let mut provenance = Settings::new();
+    pub(super) fn provenance(&self) -> ScenarioSettings {
+        let mut provenance = ScenarioSettings::new();
         add_texts(&mut provenance, "", &self.manifest.build);
         if self.side.kind.is_measured() {
             add_texts(&mut provenance, "host.", &self.manifest.host);
@@ -125,7 +125,7 @@ fn fabrics(result: &Value) -> Option<String> {
 }
 
 /// Adds every field of a plain struct that is not null.
-fn add_texts(texts: &mut Settings, prefix: &str, of: &impl Serialize) {
+fn add_texts(texts: &mut ScenarioSettings, prefix: &str, of: &impl Serialize) {
     let value = serde_json::to_value(of).unwrap_or_default();
     for (key, value) in value.as_object().into_iter().flatten() {
         texts.extend(words(value).map(|words| (format!("{prefix}{key}"), words)));

@@ -13,8 +13,8 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::ReportError;
-use crate::settings::Settings;
-use folder::Folder;
+use crate::settings::ScenarioSettings;
+use folder::ComparedFolder;
 pub use folder::{DifferenceSide, Kind};
 pub use noise::Noise;
 pub use results::DifferentResult;
@@ -50,7 +50,7 @@ impl Difference {
     /// # Errors
     /// [`ReportError`] if a folder cannot be read, or the runs are of different kinds.
     pub fn between(a: &Path, b: &Path) -> Result<Difference, ReportError> {
-        let (a, b) = (Folder::read(a)?, Folder::read(b)?);
+        let (a, b) = (ComparedFolder::read(a)?, ComparedFolder::read(b)?);
         if a.side.kind != b.side.kind {
             let kinds = [a.side.kind.name(), b.side.kind.name()];
             return Err(ReportError::NotComparable { a: a.side.folder, b: b.side.folder, kinds });
@@ -75,7 +75,7 @@ impl Difference {
     }
 }
 
-fn different_texts(a: &Settings, b: &Settings) -> Vec<DifferentText> {
+fn different_texts(a: &ScenarioSettings, b: &ScenarioSettings) -> Vec<DifferentText> {
     let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
     let one =
         |key: &String| DifferentText { key: key.clone(), a: a.get(key).cloned(), b: b.get(key).cloned() };

@@ -40,13 +40,13 @@ const NAMES: [&str; 3] = ["fabric", "local", "name"];
 /// Compares all numbers of two results, by path.
 pub(super) fn compare(a: &Value, b: &Value) -> Vec<DifferentResult> {
     let [a, b] = [a, b].map(|value| {
-        let mut numbers = Numbers::default();
+        let mut numbers = NumberPairs::default();
         numbers.add("", value);
         numbers
     });
     let paths: BTreeSet<&String> = a.values.keys().chain(b.values.keys()).collect();
     let one = |path: &String| {
-        let of = |numbers: &Numbers| numbers.values.get(path).copied();
+        let of = |numbers: &NumberPairs| numbers.values.get(path).copied();
         let intervals = a.intervals.get(path).zip(b.intervals.get(path));
         let noise = intervals.map_or(Noise::Unknown, |(a, b)| Noise::of_intervals(*a, *b));
         DifferentResult { noise, ..DifferentResult::new(path.clone(), of(&a), of(&b)) }
@@ -55,12 +55,12 @@ pub(super) fn compare(a: &Value, b: &Value) -> Vec<DifferentResult> {
 }
 
 #[derive(Default)]
-struct Numbers {
+struct NumberPairs {
     values: BTreeMap<String, f64>,
     intervals: BTreeMap<String, [f64; 2]>,
 }
 
-impl Numbers {
+impl NumberPairs {
     fn add(&mut self, path: &str, value: &Value) {
         match value {
             Value::Number(number) => {

@@ -11,7 +11,7 @@ use super::results::DifferentResult;
 const SEED: &str = "seed";
 
 /// Values by point and figure; each list has one value per seed.
-type Samples = BTreeMap<(String, String), Vec<f64>>;
+type SeedSamples = BTreeMap<(String, String), Vec<f64>>;
 
 /// Returns the keys of a sweep, each with its values separated by commas.
 pub(super) fn axes(sweep: &Sweep) -> Vec<(String, String)> {
@@ -43,8 +43,8 @@ pub(super) fn compare(a: &Sweep, b: &Sweep) -> Vec<DifferentResult> {
     keys.into_iter().map(one).collect()
 }
 
-fn samples(sweep: &Sweep) -> Samples {
-    let mut samples = Samples::new();
+fn samples(sweep: &Sweep) -> SeedSamples {
+    let mut samples = SeedSamples::new();
     for point in &sweep.points {
         let figures = serde_json::to_value(&point.figures).unwrap_or_default();
         for (figure, value) in figures.as_object().into_iter().flatten().filter(|(name, _)| is_result(name)) {

@@ -1,8 +1,8 @@
 //! Distributions of the completion times of page fetches.
 
-use super::lines::{Lines, Series};
+use super::lines::{LineDrawing, Series};
 use crate::Cdf;
-use crate::chart::{Axis, Picture, style};
+use crate::chart::{ChartAxis, Picture, style};
 use crate::words::{count, nanoseconds, percent};
 
 /// Draws the completion times of page fetches, one line per fabric. `None` if no run stored completion times.
@@ -10,9 +10,9 @@ pub(crate) fn completion_cdf(fabrics: &[&str], cdfs: &[(String, Cdf)]) -> Option
     let lo = cdfs.iter().map(|(_, cdf)| cdf.range().0).reduce(f64::min)?;
     let hi = cdfs.iter().map(|(_, cdf)| cdf.range().1).reduce(f64::max)?;
     let series: Vec<_> = cdfs.iter().map(|(name, cdf)| line(fabrics, name, cdf)).collect();
-    let lines = Lines {
-        x: Axis::log("completion time of a page fetch (µs, logarithmic)", lo, hi),
-        y: Axis::linear("share of fetches done (%)", 0.0, 100.0),
+    let lines = LineDrawing {
+        x: ChartAxis::log("completion time of a page fetch (µs, logarithmic)", lo, hi),
+        y: ChartAxis::linear("share of fetches done (%)", 0.0, 100.0),
         series: &series,
         level: None,
     };

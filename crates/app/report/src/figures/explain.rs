@@ -1,7 +1,7 @@
 //! Figure of the time of one message: one row for each place where the message was, with bars along the time axis.
 
 use crate::ExplainedMessage;
-use crate::chart::{Axis, Drawing, Ink, Picture, Place, Plot, Range, Shape, fitted, text_width};
+use crate::chart::{ChartAxis, Drawing, Ink, Picture, AxisPosition, Plot, AxisRange, MarkShape, fitted, text_width};
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::{bytes, nanoseconds, percent};
 
@@ -73,8 +73,8 @@ fn draw(explained: &ExplainedMessage, rows: &[Row], width: f64) -> Drawing {
     let bottom = top + rows.len() as f64 * ROW + 4.0;
     let names: Vec<String> = rows.iter().map(|row| row.place.to_string()).collect();
     let end = explained.completion_ns.max(explained.unloaded_ns);
-    let x = Axis::filled("time since the submission (ns)", 0.0, end);
-    let mut plot = Plot::within((14.0, top), (width - 16.0, bottom), x, Axis::named("", &names));
+    let x = ChartAxis::filled("time since the submission (ns)", 0.0, end);
+    let mut plot = Plot::within((14.0, top), (width - 16.0, bottom), x, ChartAxis::named("", &names));
     plot.frame_x(&mut body);
     let alone = format!("alone: {}", nanoseconds(explained.unloaded_ns));
     let half = text_width(&alone) / 2.0;
@@ -115,7 +115,7 @@ fn draw_period(m: &mut Markup, plot: &mut Plot, row: &Row, [from, to]: [f64; 2],
     let text = format!("{}: {} from {}", row.place, nanoseconds(to - from), nanoseconds(from));
     m.explained("rect", place, &text);
     let ink = Ink { class: row.class, name: row.place };
-    plot.note(Shape::Bar, ink, (Place::Any, Place::Name(row.place.into())), Range::X([from, to]));
+    plot.note(MarkShape::Bar, ink, (AxisPosition::Any, AxisPosition::Name(row.place.into())), AxisRange::X([from, to]));
 }
 
 #[cfg(test)]

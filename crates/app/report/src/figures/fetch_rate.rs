@@ -1,8 +1,8 @@
 //! Rate of page transfers over a captured run.
 
-use super::lines::{Lines, Series};
+use super::lines::{LineDrawing, Series};
 use crate::FetchRate;
-use crate::chart::{Axis, Picture, value_at};
+use crate::chart::{ChartAxis, Picture, value_at};
 use crate::words::{count, number, seconds};
 
 /// Draws pages fetched and written back per second, over the captured run.
@@ -12,9 +12,9 @@ pub(crate) fn fetch_rate(rate: &FetchRate) -> Picture {
     let peak = fetches.iter().chain(&write_backs).map(|(_, rate)| *rate).fold(0.0, f64::max);
     let end = rate.step_s * rate.fetches.len() as f64;
     let series = [line("fetches", "s0", fetches), line("write-backs", "s1", write_backs)];
-    let lines = Lines {
-        x: Axis::linear("time since the start of the captured run (s)", 0.0, end),
-        y: Axis::linear("pages per second", 0.0, peak),
+    let lines = LineDrawing {
+        x: ChartAxis::linear("time since the start of the captured run (s)", 0.0, end),
+        y: ChartAxis::linear("pages per second", 0.0, peak),
         series: &series,
         level: None,
     };

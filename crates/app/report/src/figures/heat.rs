@@ -2,7 +2,7 @@
 
 use unrack_record::{MapLocal, SlowdownMap};
 
-use crate::chart::{ChartData, Drawing, Key, Picture, Range, WIDE, fitted, legend, style, text_width};
+use crate::chart::{ChartData, Drawing, Key, Picture, AxisRange, WIDE, fitted, legend, style, text_width};
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::{bytes, nanoseconds, percent, rate, ratio, share};
 
@@ -90,7 +90,7 @@ fn data(surfaces: &[Surface]) -> ChartData {
     for Surface { title, map, local } in surfaces {
         for (bandwidth, bps) in map.bandwidths_bps.iter().enumerate().rev() {
             for (latency, ns) in map.latencies_ns.iter().enumerate() {
-                let interval = interval(local, (latency, bandwidth)).map_or(Range::None, Range::Cell);
+                let interval = interval(local, (latency, bandwidth)).map_or(AxisRange::None, AxisRange::Cell);
                 if let Some(slowdown) = &local.slowdown {
                     data.cell(title, nanoseconds(*ns), rate(*bps), slowdown[latency][bandwidth], interval);
                 }

@@ -3,7 +3,7 @@
 use unrack_record::line_heat::{Meta, Row};
 
 use super::cells::{class, draw_cell, steps};
-use crate::chart::{ChartData, Drawing, Key, Picture, Range, WIDE, legend, style};
+use crate::chart::{ChartData, Drawing, Key, Picture, AxisRange, WIDE, legend, style};
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::{bytes, count};
 
@@ -15,7 +15,7 @@ const MARGIN: f64 = 118.0;
 
 /// Draws the heat. `None` if there were no misses.
 pub(crate) fn line_heat(meta: &Meta, rows: &[Row]) -> Option<Picture> {
-    let heat = Heat::new(meta, rows)?;
+    let heat = HeatCells::new(meta, rows)?;
     let description = format!(
         "{}: {} ranges of {} with misses, in the order of their addresses, over {} epochs of {} instructions.",
         meta.program,
@@ -29,7 +29,7 @@ pub(crate) fn line_heat(meta: &Meta, rows: &[Row]) -> Option<Picture> {
 }
 
 /// Misses in cells. The pages are in the order of their addresses; each row has the same number of pages.
-struct Heat {
+struct HeatCells {
     /// Address of the first byte of each row.
     addresses: Vec<u64>,
     /// Misses by row and epoch.
@@ -39,8 +39,8 @@ struct Heat {
     epoch_instructions: u64,
 }
 
-impl Heat {
-    fn new(meta: &Meta, rows: &[Row]) -> Option<Heat> {
+impl HeatCells {
+    fn new(meta: &Meta, rows: &[Row]) -> Option<HeatCells> {
         let missed: Vec<&Row> = rows.iter().filter(|row| row.misses > 0).collect();
         let mut pages: Vec<u64> = missed.iter().map(|row| row.page).collect();
         pages.sort_unstable();
@@ -53,7 +53,7 @@ impl Heat {
             cells[place / together][row.epoch as usize] += row.misses;
         }
         let addresses = pages.iter().step_by(together).map(|page| page * meta.page_size).collect();
-        Some(Heat {
+        Some(HeatCells {
             addresses,
             cells,
             epochs,
@@ -93,7 +93,7 @@ impl Heat {
         let mut data = ChartData::of_cells(label, "address", "misses", &steps(self.most()));
         for (address, misses) in self.addresses.iter().zip(&self.cells) {
             for (epoch, misses) in misses.iter().enumerate() {
-                data.cell("", epoch.to_string(), format!("{address:#x}"), *misses as f64, Range::None);
+                data.cell("", epoch.to_string(), format!("{address:#x}"), *misses as f64, AxisRange::None);
             }
         }
         data
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn misses_of_all_pages_are_in_the_cells() {
         let rows: Vec<Row> = (0..3).flat_map(|e| (0..100).map(move |p| row(e, p * 7, p + 1))).collect();
-        let heat = Heat::new(&meta(), &rows).unwrap();
+        let heat = HeatCells::new(&meta(), &rows).unwrap();
         assert_eq!((heat.epochs, heat.pages, heat.cells.len()), (3, 100, 34));
         assert_eq!(heat.cells.iter().flatten().sum::<u64>(), 3 * 5050);
         assert_eq!(heat.cells[1][0], 4 + 5 + 6);

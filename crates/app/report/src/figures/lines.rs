@@ -1,6 +1,6 @@
 //! Lines over a common axis, with a legend and with an explanation under the pointer.
 
-use crate::chart::{Axis, Drawing, Ink, Key, Plot, WIDE, legend};
+use crate::chart::{ChartAxis, Drawing, Ink, Key, Plot, WIDE, legend};
 use crate::markup::Markup;
 
 /// One line.
@@ -27,15 +27,15 @@ impl Series {
 }
 
 /// Content of a drawing of lines.
-pub(crate) struct Lines<'a> {
-    pub x: Axis,
-    pub y: Axis,
+pub(crate) struct LineDrawing<'a> {
+    pub x: ChartAxis,
+    pub y: ChartAxis,
     pub series: &'a [Series],
     /// Level for comparison, and its name.
     pub level: Option<(f64, &'a str)>,
 }
 
-impl Lines<'_> {
+impl LineDrawing<'_> {
     /// Draws the lines. `explain` returns the explanation for a value of x.
     pub(super) fn draw(&self, width: f64, explain: impl Fn(f64) -> String) -> Drawing {
         let mut body = Markup::new();

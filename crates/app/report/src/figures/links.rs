@@ -1,7 +1,7 @@
 //! Links of a simulation over time, as cells that show their utilization or their queues.
 
 use super::cells::{class, draw_cell, steps};
-use crate::chart::{Axis, Drawing, Key, Picture, Plot, legend, style, text_width};
+use crate::chart::{ChartAxis, Drawing, Key, Picture, Plot, legend, style, text_width};
 use crate::links::{LinkOverTime, LinksOverTime};
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::{bytes, nanoseconds, percent};
@@ -11,7 +11,7 @@ const ROW: f64 = 15.0;
 const SHARES: [f64; style::HEAT - 1] = [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98];
 
 /// Quantity that the cells show.
-struct Shown {
+struct ShownQuantity {
     label: &'static str,
     steps: Vec<f64>,
     /// Names of the colour classes.
@@ -24,7 +24,7 @@ struct Shown {
 pub(crate) fn link_use(suffix: &str, links: &LinksOverTime) -> Picture {
     let mut keys = vec![format!("< {}", percent(SHARES[0]))];
     keys.extend(SHARES.iter().map(|share| format!("≥ {}", percent(*share))));
-    let shown = Shown {
+    let shown = ShownQuantity {
         label: "share of the time",
         steps: SHARES.to_vec(),
         keys,
@@ -42,7 +42,7 @@ pub(crate) fn link_queues(suffix: &str, links: &LinksOverTime) -> Option<Picture
     let steps = steps(most);
     let mut keys = vec!["none".to_string()];
     keys.extend(steps.iter().map(|least| format!("≥ {}", bytes(*least as u64))));
-    let shown = Shown {
+    let shown = ShownQuantity {
         label: "bytes ahead, at most",
         steps,
         keys,
@@ -52,7 +52,7 @@ pub(crate) fn link_queues(suffix: &str, links: &LinksOverTime) -> Option<Picture
     Some(picture(&format!("link-queues{suffix}"), "Queues over time", &links, &shown))
 }
 
-fn picture(id: &str, title: &str, links: &LinksOverTime, shown: &Shown) -> Picture {
+fn picture(id: &str, title: &str, links: &LinksOverTime, shown: &ShownQuantity) -> Picture {
     let most = |link: &LinkOverTime| (shown.values)(link).into_iter().fold(0.0, f64::max);
     let top = links.links.iter().max_by(|a, b| most(a).total_cmp(&most(b)));
     let peak =
@@ -66,7 +66,7 @@ fn picture(id: &str, title: &str, links: &LinksOverTime, shown: &Shown) -> Pictu
     Picture::new(id, title, &description, |width| draw(links, shown, width))
 }
 
-fn draw(links: &LinksOverTime, shown: &Shown, width: f64) -> Drawing {
+fn draw(links: &LinksOverTime, shown: &ShownQuantity, width: f64) -> Drawing {
     let mut body = Markup::new();
     let classes: Vec<String> = (0..style::HEAT).map(|class| format!("h{class}")).collect();
     let entries: Vec<_> = classes
@@ -78,8 +78,8 @@ fn draw(links: &LinksOverTime, shown: &Shown, width: f64) -> Drawing {
     let names: Vec<String> = links.links.iter().map(|link| link.name.clone()).collect();
     let left = names.iter().map(|name| text_width(name)).fold(0.0, f64::max) + 14.0;
     let bottom = top + names.len() as f64 * ROW;
-    let x = Axis::filled("time (µs)", 0.0, links.end_us);
-    let mut plot = Plot::within((left, top), (width - 16.0, bottom), x, Axis::named("link", &names));
+    let x = ChartAxis::filled("time (µs)", 0.0, links.end_us);
+    let mut plot = Plot::within((left, top), (width - 16.0, bottom), x, ChartAxis::named("link", &names));
     plot.cells(shown.label, &shown.steps);
     plot.frame_x(&mut body);
     for (row, link) in links.links.iter().enumerate() {

@@ -2,9 +2,9 @@
 
 use unrack_record::{MapLocal, SlowdownMap};
 
-use super::lines::{Lines, Series};
+use super::lines::{LineDrawing, Series};
 use crate::answer::reference;
-use crate::chart::{Axis, Picture, style, value_at};
+use crate::chart::{ChartAxis, Picture, style, value_at};
 use crate::words::{nanoseconds, percent, rate, ratio, share};
 
 const LEVEL: Option<(f64, &str)> = Some((1.05, "5 % loss"));
@@ -48,7 +48,7 @@ fn against_local(map: &SlowdownMap) -> Option<Picture> {
 }
 
 /// Slowdown of a cell, and its interval if it is known.
-type Cell = (f64, Option<[f64; 2]>);
+type SlowdownCell = (f64, Option<[f64; 2]>);
 
 /// Returns a line for each local share. The points of a line have the indices below `length`; `place` returns the x of an index, and the
 /// indices of its cell.
@@ -70,15 +70,15 @@ fn stated(map: &SlowdownMap) -> impl Iterator<Item = &MapLocal> {
 }
 
 /// Returns the cell at a latency and a bandwidth.
-fn at(local: &MapLocal, (latency, bandwidth): (usize, usize)) -> Option<Cell> {
+fn at(local: &MapLocal, (latency, bandwidth): (usize, usize)) -> Option<SlowdownCell> {
     let slowdown = *local.slowdown.as_ref()?.get(latency)?.get(bandwidth)?;
     let interval = || local.slowdown_ci95.as_ref()?.get(latency)?.get(bandwidth).copied();
     Some((slowdown, interval()))
 }
 
 /// Returns a line through cells. The line has a band if each of the cells has an interval.
-fn line(name: &str, cells: impl Iterator<Item = (f64, Cell)>) -> Series {
-    let cells: Vec<(f64, Cell)> = cells.collect();
+fn line(name: &str, cells: impl Iterator<Item = (f64, SlowdownCell)>) -> Series {
+    let cells: Vec<(f64, SlowdownCell)> = cells.collect();
     let ranges: Option<Vec<_>> = cells.iter().map(|(_, (_, interval))| *interval).collect();
     Series {
         name: name.into(),
@@ -107,11 +107,11 @@ fn figure(
         return None;
     }
     let (lo, hi) = range(points().map(|point| point.0));
-    let x = if log { Axis::log(label, lo, hi) } else { Axis::linear(label, lo, hi) };
+    let x = if log { ChartAxis::log(label, lo, hi) } else { ChartAxis::linear(label, lo, hi) };
     let ends = series.iter().flat_map(|s| s.ranges.iter().flatten().copied());
     let (lo, hi) = range(points().map(|point| point.1).chain(ends));
-    let y = Axis::linear("slowdown (run time over native)", lo.min(1.0), hi.max(1.06));
-    let lines = Lines { x, y, series: &series, level: LEVEL };
+    let y = ChartAxis::linear("slowdown (run time over native)", lo.min(1.0), hi.max(1.06));
+    let lines = LineDrawing { x, y, series: &series, level: LEVEL };
     let at = |v: f64| {
         series.iter().filter_map(move |s| Some(format!("\n{}: {}", s.name, ratio(value_at(&s.points, v)?))))
     };

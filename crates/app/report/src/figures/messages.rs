@@ -1,7 +1,7 @@
 //! Slowdowns of simulated messages: by message size, and as a distribution.
 
-use super::lines::{Lines, Series};
-use crate::chart::{Axis, Picture, style, value_at};
+use super::lines::{LineDrawing, Series};
+use crate::chart::{ChartAxis, Picture, style, value_at};
 use crate::run::SimulatedRun;
 use crate::words::{bytes, count, number, percent};
 use crate::{Cdf, MessageSlowdowns, SizeSlowdown};
@@ -25,8 +25,8 @@ pub(crate) fn slowdown_by_size(runs: &[(&str, &SimulatedRun)]) -> Option<Picture
     series.retain(|series| !series.points.is_empty());
     let (lo, hi) = range(series.iter().flat_map(|series| &series.points).map(|point| point.0))?;
     let (least, most) = range(series.iter().flat_map(|series| &series.points).map(|point| point.1))?;
-    let lines = Lines {
-        x: Axis::sizes("message size (bytes, logarithmic)", lo, hi),
+    let lines = LineDrawing {
+        x: ChartAxis::sizes("message size (bytes, logarithmic)", lo, hi),
         y: slowdown_axis("completion over unloaded", least, most),
         series: &series,
         level: None,
@@ -48,9 +48,9 @@ pub(crate) fn slowdown_cdf(runs: &[(&str, &SimulatedRun)]) -> Option<Picture> {
         dots: false,
     };
     let series: Vec<Series> = kept(runs).map(line).collect();
-    let lines = Lines {
+    let lines = LineDrawing {
         x: slowdown_axis("completion over unloaded", least, most),
-        y: Axis::linear("share of messages (%)", 0.0, 100.0),
+        y: ChartAxis::linear("share of messages (%)", 0.0, 100.0),
         series: &series,
         level: None,
     };
@@ -82,10 +82,10 @@ fn line(
 }
 
 /// Returns an axis for slowdowns, which is logarithmic if they span more than a decade.
-fn slowdown_axis(label: &str, least: f64, most: f64) -> Axis {
+fn slowdown_axis(label: &str, least: f64, most: f64) -> ChartAxis {
     match most > 10.0 * least {
-        true => Axis::log(&format!("{label} (logarithmic)"), least.min(1.0), most * 1.05),
-        false => Axis::linear(label, least.min(1.0), most),
+        true => ChartAxis::log(&format!("{label} (logarithmic)"), least.min(1.0), most * 1.05),
+        false => ChartAxis::linear(label, least.min(1.0), most),
     }
 }
 

@@ -3,7 +3,7 @@
 use unrack_record::{Comparison, FabricResult, Fit, Interval, Requirement, Stated};
 
 use crate::chart::{
-    Axis, Drawing, Ink, Labels, Picture, Place, Plot, Range, Shape, WIDE, fitted, style, text_width,
+    ChartAxis, Drawing, Ink, PlacedLabels, Picture, AxisPosition, Plot, AxisRange, MarkShape, WIDE, fitted, style, text_width,
 };
 use crate::markup::{Markup, Px};
 use crate::words::{nanoseconds, percent, ratio};
@@ -20,7 +20,7 @@ pub(crate) fn near_fabrics(c: &Comparison) -> Option<Picture> {
     let names: Vec<_> = c.fabrics.iter().map(|fabric| fabric.fabric.as_str()).collect();
     let fabric = |f: &FabricResult| {
         let (fetch_us, slowdown, interval) = (f.fetch_us?.mean, f.slowdown?, f.slowdown_ci95?);
-        Some(Fabric {
+        Some(FabricOnLine {
             name: f.fabric.clone(),
             class: style::fabric(&names, &f.fabric),
             fetch_us,
@@ -33,14 +33,14 @@ pub(crate) fn near_fabrics(c: &Comparison) -> Option<Picture> {
         return None;
     }
     let one =
-        |place: &Fabric| format!("{}: {} at {}.", place.name, ratio(place.slowdown), us(place.fetch_us));
+        |place: &FabricOnLine| format!("{}: {} at {}.", place.name, ratio(place.slowdown), us(place.fetch_us));
     let description = places.iter().map(one).collect::<Vec<_>>().join(" ");
-    let near = Near { places, fit, requirements: &c.requirements, page_us: c.injection.page_us };
+    let near = NearFigure { places, fit, requirements: &c.requirements, page_us: c.injection.page_us };
     Some(Picture::new("slowdown-fabrics", "Where the fabrics are", &description, |width| near.draw(width)))
 }
 
 /// A fabric, as a point on the line.
-struct Fabric {
+struct FabricOnLine {
     name: String,
     class: String,
     fetch_us: f64,
@@ -49,14 +49,14 @@ struct Fabric {
 }
 
 /// Content of the figure.
-struct Near<'a> {
-    places: Vec<Fabric>,
+struct NearFigure<'a> {
+    places: Vec<FabricOnLine>,
     fit: &'a Fit,
     requirements: &'a [Requirement],
     page_us: f64,
 }
 
-impl Near<'_> {
+impl NearFigure<'_> {
     fn draw(&self, width: f64) -> Drawing {
         let height = if width < WIDE { 300.0 } else { 360.0 };
         let mut body = Markup::new();
@@ -64,7 +64,7 @@ impl Near<'_> {
         plot.frame(&mut body);
         self.draw_bits(&mut plot, &mut body);
         self.draw_line(&mut plot, &mut body);
-        let mut labels = Labels::default();
+        let mut labels = PlacedLabels::default();
         for requirement in self.requirements {
             allowed(&mut plot, &mut body, requirement, &mut labels);
         }
@@ -73,12 +73,12 @@ impl Near<'_> {
         plot.finish(width, height, body)
     }
 
-    fn x_axis(&self) -> Axis {
+    fn x_axis(&self) -> ChartAxis {
         let longest = self.places.iter().map(|place| place.fetch_us).fold(0.0, f64::max);
-        Axis::linear("time of one page fetch (µs, mean)", 0.0, longest * 1.04)
+        ChartAxis::linear("time of one page fetch (µs, mean)", 0.0, longest * 1.04)
     }
 
-    fn y_axis(&self) -> Axis {
+    fn y_axis(&self) -> ChartAxis {
         let all = self.places.iter().flat_map(|place| {
             place
                 .interval
@@ -87,7 +87,7 @@ impl Near<'_> {
         });
         let (lo, hi) =
             all.filter(|v| v.is_finite()).fold((1.0f64, 1.0f64), |(lo, hi), v| (lo.min(v), hi.max(v)));
-        Axis::linear("slowdown (run time over native)", lo, hi)
+        ChartAxis::linear("slowdown (run time over native)", lo, hi)
     }
 
     fn predicted(&self, waits_per_s: f64, us: f64) -> f64 {
@@ -105,7 +105,7 @@ impl Near<'_> {
     }
 
     /// Writes the name of the vertical line at a page's transmission time beside that line, at its lower end or above other labels.
-    fn name_bits(&self, plot: &Plot, m: &mut Markup, labels: &mut Labels) {
+    fn name_bits(&self, plot: &Plot, m: &mut Markup, labels: &mut PlacedLabels) {
         if !plot.x.contains(self.page_us) {
             return;
         }
@@ -137,7 +137,7 @@ impl Near<'_> {
 
 /// Draws a line from the allowed loss to the fitted line and down to the fetch time, and draws the interval of the fetch time across it.
 /// The text is above the line at the left, if that space is free.
-fn allowed(plot: &mut Plot, m: &mut Markup, requirement: &Requirement, labels: &mut Labels) {
+fn allowed(plot: &mut Plot, m: &mut Markup, requirement: &Requirement, labels: &mut PlacedLabels) {
     let (loss, y) = (percent(requirement.loss), plot.at_y(1.0 + requirement.loss));
     if !plot.y.contains(1.0 + requirement.loss) {
         return;
@@ -157,8 +157,8 @@ fn allowed(plot: &mut Plot, m: &mut Markup, requirement: &Requirement, labels: &
             let across = format!("M{} {}H{}", Px(left), Px(y), Px(right));
             m.leaf("path", &[("class", &"bar accent"), ("d", &across)]);
             let ink = Ink { class: "accent", name: "allowed loss" };
-            let at = (Place::Number(*value), Place::Number(1.0 + requirement.loss));
-            plot.note(Shape::Limit, ink, at, Range::X([*low, *high]));
+            let at = (AxisPosition::Number(*value), AxisPosition::Number(1.0 + requirement.loss));
+            plot.note(MarkShape::Limit, ink, at, AxisRange::X([*low, *high]));
             format!("{loss} loss: {} ({} to {})", us(*value), us(*low), us(*high))
         }
         Stated::Known(_) => return,
@@ -173,7 +173,7 @@ fn allowed(plot: &mut Plot, m: &mut Markup, requirement: &Requirement, labels: &
 
 /// Draws the fabrics from right to left. Each name is above its point, or above the labels that are in its way; if there is no space above,
 /// it is below the point.
-fn draw_places(places: &[Fabric], plot: &mut Plot, m: &mut Markup, labels: &mut Labels) {
+fn draw_places(places: &[FabricOnLine], plot: &mut Plot, m: &mut Markup, labels: &mut PlacedLabels) {
     let mut sorted: Vec<_> = places.iter().collect();
     sorted.sort_by(|a, b| b.fetch_us.total_cmp(&a.fetch_us));
     for place in sorted {
@@ -191,7 +191,7 @@ fn draw_places(places: &[Fabric], plot: &mut Plot, m: &mut Markup, labels: &mut 
     }
 }
 
-fn draw(plot: &mut Plot, m: &mut Markup, place: &Fabric, label: Option<(&str, f64, f64)>) {
+fn draw(plot: &mut Plot, m: &mut Markup, place: &FabricOnLine, label: Option<(&str, f64, f64)>) {
     let (x, y) = (plot.at_x(place.fetch_us), plot.at_y(place.slowdown));
     if let Some((_, _, baseline)) = label {
         let leader = format!(

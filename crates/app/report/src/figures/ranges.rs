@@ -3,11 +3,11 @@
 use unrack_record::Comparison;
 
 use crate::chart::{
-    Axis, Drawing, Ink, Key, Picture, Place, Plot, Range, Shape, fitted, legend, style, text_width,
+    ChartAxis, Drawing, Ink, Key, Picture, AxisPosition, Plot, AxisRange, MarkShape, fitted, legend, style, text_width,
 };
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::{number, percent, ratio};
-use crate::{SimulatedRun, Simulation};
+use crate::{SimulatedRun, SimulationSummary};
 
 const ROW: f64 = 34.0;
 /// Height of one line of level names above the plot.
@@ -38,7 +38,7 @@ pub(crate) fn by_fabric(c: &Comparison) -> Option<Picture> {
         c.requirements.iter().map(|r| (1.0 + r.loss, format!("{} loss", percent(r.loss)))).collect();
     let all = rows.iter().flat_map(|row| row.interval.into_iter().flatten().chain(row.ring).chain(row.value));
     let (lo, hi) = all.fold((1.0f64, 1.0f64), |(lo, hi), v| (lo.min(v), hi.max(v)));
-    let axis = Axis::linear("slowdown (run time over native)", lo, hi);
+    let axis = ChartAxis::linear("slowdown (run time over native)", lo, hi);
     let keys =
         [(Key::Dot, "ink", "by injection, with 95 % interval"), (Key::Ring, "ink", "by closed-loop replay")];
     let keys = if rows.iter().any(|row| row.ring.is_some()) { &keys[..] } else { &keys[..1] };
@@ -77,14 +77,14 @@ pub(crate) fn by_simulation(runs: &[(&str, &SimulatedRun)]) -> Option<Picture> {
     let hi = counted().map(|(_, run)| run.slowdown.p99).reduce(f64::max)?;
     let rows: Vec<Row> =
         counted().enumerate().map(|(index, (name, run))| simulation_row(index, name, run)).collect();
-    let axis = Axis::log("completion time over unloaded (logarithmic)", 0.9, hi * 1.1);
+    let axis = ChartAxis::log("completion time over unloaded (logarithmic)", 0.9, hi * 1.1);
     let keys = [(Key::Dot, "ink", "mean, with median to 99th percentile")];
     let described: Vec<_> = rows.iter().map(|row| row.explanation.clone()).collect();
     let draw = |width| drawing(&rows, &axis, &[], &keys, width);
     Some(Picture::new("message-slowdown", "How long messages wait for others", &described.join(". "), draw))
 }
 
-fn simulation_row(index: usize, name: &str, run: &Simulation) -> Row {
+fn simulation_row(index: usize, name: &str, run: &SimulationSummary) -> Row {
     let s = run.slowdown;
     Row {
         name: name.into(),
@@ -105,7 +105,7 @@ fn simulation_row(index: usize, name: &str, run: &Simulation) -> Row {
 
 fn drawing(
     rows: &[Row],
-    x: &Axis,
+    x: &ChartAxis,
     levels: &[(f64, String)],
     keys: &[(Key, &str, &str)],
     width: f64,
@@ -116,7 +116,7 @@ fn drawing(
     let names: Vec<String> = rows.iter().map(|row| row.name.clone()).collect();
     let within = |top: f64| {
         let bottom = top + rows.len() as f64 * ROW + 8.0;
-        Plot::within((left, top), (width - 58.0, bottom), x.clone(), Axis::named("", &names))
+        Plot::within((left, top), (width - 58.0, bottom), x.clone(), ChartAxis::named("", &names))
     };
     let shown: Vec<&(f64, String)> = levels.iter().filter(|(level, _)| x.contains(*level)).collect();
     let lines = level_lines(&within(top), &shown);
@@ -183,12 +183,12 @@ fn draw_row(m: &mut Markup, plot: &mut Plot, row: &Row, y: f64, width: f64) {
 /// Records the values of a row for the Vega-Lite specification.
 fn note_row(plot: &mut Plot, row: &Row) {
     let ink = Ink { class: &row.class, name: &row.name };
-    let at = |value: f64| (Place::Number(value), Place::Name(row.name.clone()));
+    let at = |value: f64| (AxisPosition::Number(value), AxisPosition::Name(row.name.clone()));
     if let Some(ring) = row.ring {
-        plot.note(Shape::Ring, ink, at(ring), Range::None);
+        plot.note(MarkShape::Ring, ink, at(ring), AxisRange::None);
     }
     if let Some(value) = row.value {
-        plot.note(Shape::Dot, ink, at(value), row.interval.map_or(Range::None, Range::X));
+        plot.note(MarkShape::Dot, ink, at(value), row.interval.map_or(AxisRange::None, AxisRange::X));
     }
 }
 
@@ -207,7 +207,7 @@ mod tests {
         let level = |loss: f64| (1.0 + loss, format!("{} loss", percent(loss)));
         let levels = [0.01, 0.05, 0.10].map(level);
         for (most, rows) in [(1.4, 2), (1.15, 1), (10.0, 3)] {
-            let axis = Axis::linear("slowdown", 1.0, most);
+            let axis = ChartAxis::linear("slowdown", 1.0, most);
             let row = Row {
                 name: "edm".into(),
                 class: style::series(0),
@@ -223,7 +223,7 @@ mod tests {
                 levels.iter().all(|(_, name)| drawn.contains(&format!("{name}</text>"))),
                 "{most}: {drawn}"
             );
-            let plot = Plot::within((56.0, 60.0), (662.0, 200.0), axis, Axis::named("", &["edm".into()]));
+            let plot = Plot::within((56.0, 60.0), (662.0, 200.0), axis, ChartAxis::named("", &["edm".into()]));
             let lines = level_lines(&plot, &levels.iter().collect::<Vec<_>>());
             assert_eq!(lines.iter().max().unwrap() + 1, rows, "{most}: {lines:?}");
         }

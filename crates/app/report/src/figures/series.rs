@@ -1,6 +1,6 @@
 //! Measured lines of several fabrics over one axis, as in the charts of studies.
 
-use crate::chart::{Axis, Drawing, Ink, Key, Picture, Plot, WIDE, legend, style};
+use crate::chart::{ChartAxis, Drawing, Ink, Key, Picture, Plot, WIDE, legend, style};
 use crate::markup::Markup;
 use crate::words::{ratio, short};
 
@@ -132,22 +132,22 @@ impl SeriesChart {
         }
     }
 
-    fn x_axis(&self) -> Axis {
+    fn x_axis(&self) -> ChartAxis {
         match &self.x {
-            SeriesAxis::Names(label, names) => Axis::named(label, names),
+            SeriesAxis::Names(label, names) => ChartAxis::named(label, names),
             SeriesAxis::Numbers(label) => {
                 let (lo, hi) = range(self.points().map(|(x, _)| *x));
-                Axis::linear(label, lo.min(0.0), hi)
+                ChartAxis::linear(label, lo.min(0.0), hi)
             }
         }
     }
 
-    fn y_axis(&self) -> Axis {
+    fn y_axis(&self) -> ChartAxis {
         let ends = self.series.iter().flat_map(|series| series.ranges.iter().flatten());
         let (lo, hi) = range(self.points().map(|(_, y)| y).chain(ends).copied());
         match self.y_log {
-            true => Axis::log(&self.y_label, lo / 1.1, hi * 1.1),
-            false => Axis::linear(&self.y_label, lo.min(1.0), hi),
+            true => ChartAxis::log(&self.y_label, lo / 1.1, hi * 1.1),
+            false => ChartAxis::linear(&self.y_label, lo.min(1.0), hi),
         }
     }
 

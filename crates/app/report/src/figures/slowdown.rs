@@ -2,7 +2,7 @@
 
 use unrack_record::{Comparison, Fit, InjectionPoint};
 
-use crate::chart::{Axis, Drawing, Ink, Key, Picture, Plot, WIDE, legend, text_width};
+use crate::chart::{ChartAxis, Drawing, Ink, Key, Picture, Plot, WIDE, legend, text_width};
 use crate::markup::{Markup, Px};
 use crate::words::{count, nanoseconds, ratio};
 
@@ -15,7 +15,7 @@ pub(crate) fn against_latency(c: &Comparison) -> Option<Picture> {
         return None;
     }
     let (fit, floor_ns) = (c.injection.fit.as_ref()?, c.injection.floor_ns);
-    let measured = Measured { points: &c.injection.points, native_s, fit, floor_ns };
+    let measured = MeasuredLine { points: &c.injection.points, native_s, fit, floor_ns };
     let description = format!(
         "{} injected delays from {} to {}; the line through them has a slope of {} waits and explains {} % of \
          the variance; its band is the 95 % confidence interval of the slope.",
@@ -30,14 +30,14 @@ pub(crate) fn against_latency(c: &Comparison) -> Option<Picture> {
 }
 
 /// Content of the figure: the runs, and the fitted line.
-struct Measured<'a> {
+struct MeasuredLine<'a> {
     points: &'a [InjectionPoint],
     native_s: f64,
     fit: &'a Fit,
     floor_ns: Option<f64>,
 }
 
-impl Measured<'_> {
+impl MeasuredLine<'_> {
     fn draw(&self, width: f64) -> Drawing {
         let height = if width < WIDE { 320.0 } else { 400.0 };
         let mut body = Markup::new();
@@ -56,11 +56,11 @@ impl Measured<'_> {
         self.points.iter().map(|p| p.delay_ns).fold(0.0, f64::max)
     }
 
-    fn x_axis(&self) -> Axis {
-        Axis::linear("time of one page fetch (µs)", 0.0, self.longest_ns() / 1e3)
+    fn x_axis(&self) -> ChartAxis {
+        ChartAxis::linear("time of one page fetch (µs)", 0.0, self.longest_ns() / 1e3)
     }
 
-    fn y_axis(&self) -> Axis {
+    fn y_axis(&self) -> ChartAxis {
         let measured = self.points.iter().flat_map(|p| p.runs.seconds.iter().map(|s| s / self.native_s));
         let ends = self.fit.waits_ci95.into_iter().flat_map(|waits| {
             let line = self.turned(waits);
@@ -68,7 +68,7 @@ impl Measured<'_> {
         });
         let all: Vec<f64> = measured.chain(ends).filter(|v| v.is_finite()).collect();
         let (lo, hi) = (all.iter().copied().fold(1.0, f64::min), all.iter().copied().fold(1.0, f64::max));
-        Axis::linear("slowdown (run time over native)", lo, hi)
+        ChartAxis::linear("slowdown (run time over native)", lo, hi)
     }
 
     /// Marks the delays below the pager's cost, which cannot be injected.

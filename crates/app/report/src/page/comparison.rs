@@ -3,22 +3,22 @@
 use unrack_record::{Comparison, FabricResult};
 
 use super::manifest;
-use super::section::{Group, Section, list, table};
+use super::section::{ColumnGroup, PageSection, list, table};
 use crate::words::{bytes, count, nanoseconds, number, program, ratio, seconds, share};
 use crate::{ComparedRun, Picture, RecordedRun, answer, figures, needs};
 
-const COLUMNS: &[Group] = &[
-    Group { name: "Fabric", term: "fabric", columns: &[] },
-    Group { name: "Completion over ideal", term: "ideal", columns: &["mean", "p99"] },
-    Group { name: "Page fetch (µs)", term: "fetch", columns: &["mean", "p99"] },
-    Group { name: "Slowdown by injection", term: "slowdown", columns: &["estimate", "95 % interval"] },
-    Group { name: "By replay", term: "replay", columns: &[] },
+const COLUMNS: &[ColumnGroup] = &[
+    ColumnGroup { name: "Fabric", term: "fabric", columns: &[] },
+    ColumnGroup { name: "Completion over ideal", term: "ideal", columns: &["mean", "p99"] },
+    ColumnGroup { name: "Page fetch (µs)", term: "fetch", columns: &["mean", "p99"] },
+    ColumnGroup { name: "Slowdown by injection", term: "slowdown", columns: &["estimate", "95 % interval"] },
+    ColumnGroup { name: "By replay", term: "replay", columns: &[] },
 ];
 
-pub(crate) fn section(prefix: &str, run: &RecordedRun, compared: &ComparedRun) -> Section {
+pub(crate) fn section(prefix: &str, run: &RecordedRun, compared: &ComparedRun) -> PageSection {
     let c = &compared.comparison;
     let mut section =
-        Section::new(prefix, answer::question(&c.command), answer::comparison(c), figures_of(compared));
+        PageSection::new(prefix, answer::question(&c.command), answer::comparison(c), figures_of(compared));
     section.warnings(&warnings(c));
     section.figure("slowdown-by-fabric", "1.00 is the program's native run time; further left is better.");
     table(&mut section.body, "What each fabric would do to the program", COLUMNS, &rows(c));
@@ -80,7 +80,7 @@ fn row(c: &Comparison, fabric: &FabricResult) -> Vec<String> {
     ]
 }
 
-fn requirements(section: &mut Section, c: &Comparison) {
+fn requirements(section: &mut PageSection, c: &Comparison) {
     if c.requirements.is_empty() {
         return;
     }
@@ -89,7 +89,7 @@ fn requirements(section: &mut Section, c: &Comparison) {
     list(&mut section.body, &lines);
 }
 
-fn facts(section: &mut Section, c: &Comparison) {
+fn facts(section: &mut PageSection, c: &Comparison) {
     let native = c
         .native
         .as_ref()
@@ -107,7 +107,7 @@ fn facts(section: &mut Section, c: &Comparison) {
     section.facts(&facts);
 }
 
-fn fit(section: &mut Section, c: &Comparison) {
+fn fit(section: &mut PageSection, c: &Comparison) {
     section.figure(
         "slowdown-latency",
         "Dots are real runs with an injected delay per fetch. If they lie on the line, the program waits the same \
@@ -127,7 +127,7 @@ fn fit(section: &mut Section, c: &Comparison) {
 }
 
 /// Writes the summary of each fabric's simulation.
-fn simulations(section: &mut Section, c: &Comparison) {
+fn simulations(section: &mut PageSection, c: &Comparison) {
     for fabric in c.fabrics.iter().filter(|fabric| fabric.fetch_us.is_some() && !fabric.simulation.is_null())
     {
         let json = serde_json::to_string_pretty(&fabric.simulation).unwrap_or_default();

@@ -3,32 +3,32 @@
 use unrack_record::LinesResult;
 
 use super::manifest;
-use super::section::{Group, Section, table};
+use super::section::{ColumnGroup, PageSection, table};
 use crate::lines_answer as answer;
 use crate::run::LinesRun;
 use crate::words::{bytes, nanoseconds, number, program};
 use crate::{Picture, RecordedRun, figures};
 
-const FABRICS: &[Group] = &[
-    Group { name: "Fabric", term: "fabric", columns: &[] },
-    Group { name: "Read of a line (ns)", term: "read", columns: &["unloaded", "mean", "p99"] },
-    Group { name: "Slowdown by the curve", term: "closed-loop", columns: &["estimate", "95 % interval"] },
-    Group { name: "By closed loop", term: "closed-loop", columns: &["estimate", "95 % interval"] },
+const FABRICS: &[ColumnGroup] = &[
+    ColumnGroup { name: "Fabric", term: "fabric", columns: &[] },
+    ColumnGroup { name: "Read of a line (ns)", term: "read", columns: &["unloaded", "mean", "p99"] },
+    ColumnGroup { name: "Slowdown by the curve", term: "closed-loop", columns: &["estimate", "95 % interval"] },
+    ColumnGroup { name: "By closed loop", term: "closed-loop", columns: &["estimate", "95 % interval"] },
 ];
-const SERVED: &[Group] = &[
-    Group { name: "Served by", term: "served", columns: &[] },
-    Group { name: "Accesses", term: "served", columns: &["all", "in 1000 instructions"] },
+const SERVED: &[ColumnGroup] = &[
+    ColumnGroup { name: "Served by", term: "served", columns: &[] },
+    ColumnGroup { name: "Accesses", term: "served", columns: &["all", "in 1000 instructions"] },
 ];
-const NAMED: &[Group] = &[
-    Group { name: "Name", term: "misses", columns: &[] },
-    Group { name: "Misses to memory", term: "misses", columns: &["all", "share"] },
+const NAMED: &[ColumnGroup] = &[
+    ColumnGroup { name: "Name", term: "misses", columns: &[] },
+    ColumnGroup { name: "Misses to memory", term: "misses", columns: &["all", "share"] },
 ];
 
-pub(crate) fn section(prefix: &str, run: &RecordedRun, recorded: &LinesRun) -> Section {
+pub(crate) fn section(prefix: &str, run: &RecordedRun, recorded: &LinesRun) -> PageSection {
     let summary = &recorded.summary;
     let lines = &summary.lines;
     let question = answer::question(&summary.command);
-    let mut section = Section::new(prefix, question, answer::answer(summary), figures_of(recorded));
+    let mut section = PageSection::new(prefix, question, answer::answer(summary), figures_of(recorded));
     let warnings = lines.warnings.iter().map(|warning| warning.text.clone());
     section.warnings(&warnings.chain(answer::withheld(lines)).collect::<Vec<_>>());
     section.figure(
@@ -74,32 +74,32 @@ fn figures_of(recorded: &LinesRun) -> Vec<Picture> {
     all.map(|figure| figure.named(program(&recorded.summary.command))).collect()
 }
 
-fn curve(section: &mut Section, lines: &LinesResult) {
+fn curve(section: &mut PageSection, lines: &LinesResult) {
     let placement = answer::placement(lines);
-    let first = Group { name: "Latency of far memory", term: "line-slowdown", columns: &[] };
-    let asked = Group { name: &placement, term: "line-slowdown", columns: &["estimate", "95 % interval"] };
+    let first = ColumnGroup { name: "Latency of far memory", term: "line-slowdown", columns: &[] };
+    let asked = ColumnGroup { name: &placement, term: "line-slowdown", columns: &["estimate", "95 % interval"] };
     let rows: Vec<Vec<String>> = answer::curve(lines).into_iter().map(Vec::from).collect();
     table(&mut section.body, "Slowdown by latency", &[first, asked], &rows);
     let latencies = answer::latencies(lines);
-    let first = Group { name: "Near memory", term: "placement", columns: &[] };
-    let each = |name| Group { name, term: "line-slowdown", columns: &["slowdown"] };
-    let groups: Vec<Group> = [first].into_iter().chain(latencies.iter().map(|name| each(name))).collect();
+    let first = ColumnGroup { name: "Near memory", term: "placement", columns: &[] };
+    let each = |name| ColumnGroup { name, term: "line-slowdown", columns: &["slowdown"] };
+    let groups: Vec<ColumnGroup> = [first].into_iter().chain(latencies.iter().map(|name| each(name))).collect();
     table(&mut section.body, "Slowdown by placement and latency", &groups, &answer::placements(lines));
     let threads: Vec<Vec<String>> = answer::threads(lines).into_iter().map(Vec::from).collect();
     if !threads.is_empty() {
         let [middle, last] = answer::thread_latencies(lines);
         let caption = format!("Slowdown of each thread, over its own time: at {middle} and at {last}");
         let groups = [
-            Group { name: "Thread", term: "line-slowdown", columns: &[] },
-            Group { name: "Recorded", term: "misses", columns: &["instructions", "misses", "windows"] },
-            Group { name: "All memory near", term: "line-slowdown", columns: &["time"] },
-            Group { name: "Slowdown", term: "line-slowdown", columns: &["middle", "greatest"] },
+            ColumnGroup { name: "Thread", term: "line-slowdown", columns: &[] },
+            ColumnGroup { name: "Recorded", term: "misses", columns: &["instructions", "misses", "windows"] },
+            ColumnGroup { name: "All memory near", term: "line-slowdown", columns: &["time"] },
+            ColumnGroup { name: "Slowdown", term: "line-slowdown", columns: &["middle", "greatest"] },
         ];
         table(&mut section.body, &caption, &groups, &threads);
     }
 }
 
-fn named(section: &mut Section, lines: &LinesResult) {
+fn named(section: &mut PageSection, lines: &LinesResult) {
     let rows = |all: Vec<[String; 3]>| all.into_iter().map(Vec::from).collect::<Vec<_>>();
     if !lines.counts.served.is_empty() {
         let levels = rows(answer::served(&lines.counts));

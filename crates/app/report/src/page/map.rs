@@ -3,20 +3,20 @@
 use unrack_record::{Fit, MapLocal, SlowdownMap};
 
 use super::manifest;
-use super::section::{Group, Section, table};
+use super::section::{ColumnGroup, PageSection, table};
 use crate::words::{bytes, count, program, seconds, share};
 use crate::{Picture, RecordedRun, answer, figures};
 
-const COLUMNS: &[Group] = &[
-    Group { name: "Local share", term: "local", columns: &[] },
-    Group { name: "Local memory", term: "local", columns: &[] },
-    Group { name: "Waits on the critical path", term: "waits", columns: &["fit", "95 % interval"] },
-    Group { name: "R²", term: "fit", columns: &[] },
+const COLUMNS: &[ColumnGroup] = &[
+    ColumnGroup { name: "Local share", term: "local", columns: &[] },
+    ColumnGroup { name: "Local memory", term: "local", columns: &[] },
+    ColumnGroup { name: "Waits on the critical path", term: "waits", columns: &["fit", "95 % interval"] },
+    ColumnGroup { name: "R²", term: "fit", columns: &[] },
 ];
 
-pub(crate) fn section(prefix: &str, run: &RecordedRun, map: &SlowdownMap) -> Section {
+pub(crate) fn section(prefix: &str, run: &RecordedRun, map: &SlowdownMap) -> PageSection {
     let mut section =
-        Section::new(prefix, answer::map_question(&map.command), answer::map(map), figures_of(map));
+        PageSection::new(prefix, answer::map_question(&map.command), answer::map(map), figures_of(map));
     let warnings = map.warnings.iter().map(|warning| warning.text.clone());
     section.warnings(
         &warnings.chain(answer::disturbance(&map.disturbance, answer::is_rough(map))).collect::<Vec<_>>(),

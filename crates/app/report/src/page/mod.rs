@@ -16,7 +16,7 @@ use unrack_record::{SlowdownMap, Sweep, atomic_write};
 use crate::chart::style;
 use crate::markup::Markup;
 use crate::{ComparedRun, LinesRun, Picture, RecordedRun, ReportError, RunResult, SimulatedRun};
-use section::Section;
+use section::PageSection;
 use unlike::Unlike;
 
 const STYLE: &str = include_str!("page.css");
@@ -31,12 +31,12 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 
 /// One or several runs for one page.
 #[derive(Debug, Clone)]
-pub struct Report {
+pub struct ReportPage {
     runs: Vec<RecordedRun>,
 }
 
 /// Content of one section. Simulations are side by side in the same section.
-enum Part<'a> {
+enum SectionContent<'a> {
     Comparison(&'a RecordedRun, &'a ComparedRun),
     Lines(&'a RecordedRun, &'a LinesRun),
     Map(&'a RecordedRun, &'a SlowdownMap),
@@ -44,22 +44,22 @@ enum Part<'a> {
     Simulations(Vec<(&'a RecordedRun, &'a SimulatedRun)>),
 }
 
-impl Report {
+impl ReportPage {
     /// Reads the run folders, in the order in which the page shows them.
     ///
     /// # Errors
     /// [`ReportError`] if `folders` is empty, or if a folder cannot be read.
-    pub fn read<P: AsRef<Path>>(folders: &[P]) -> Result<Report, ReportError> {
+    pub fn read<P: AsRef<Path>>(folders: &[P]) -> Result<ReportPage, ReportError> {
         if folders.is_empty() {
             return Err(ReportError::NoFolder);
         }
         let runs = folders.iter().map(RecordedRun::read).collect::<Result<_, _>>()?;
-        Ok(Report { runs })
+        Ok(ReportPage { runs })
     }
 
     /// Returns a report of these runs.
-    pub fn from_runs(runs: Vec<RecordedRun>) -> Report {
-        Report { runs }
+    pub fn from_runs(runs: Vec<RecordedRun>) -> ReportPage {
+        ReportPage { runs }
     }
 
     /// Returns every figure of the page; their ids are unique.
@@ -69,8 +69,8 @@ impl Report {
 
     /// Returns the warnings that a reader must consider before comparing simulations in the same section.
     pub fn unlike(&self) -> Vec<String> {
-        let warnings = |part: &Part| match part {
-            Part::Simulations(runs) => Unlike::new(runs).warnings(),
+        let warnings = |part: &SectionContent| match part {
+            SectionContent::Simulations(runs) => Unlike::new(runs).warnings(),
             _ => Vec::new(),
         };
         self.parts().iter().flat_map(warnings).collect()
@@ -99,7 +99,7 @@ impl Report {
         m.into_string()
     }
 
-    fn body(&self, m: &mut Markup, title: &str, sections: &[Section]) {
+    fn body(&self, m: &mut Markup, title: &str, sections: &[PageSection]) {
         m.element("header", &[], |m| heading(m, title, sections));
         m.element("main", &[], |m| {
             for section in sections {
@@ -121,15 +121,15 @@ impl Report {
     fn terms(&self, m: &mut Markup) {
         m.raw("<section id=\"terms\"><h2>What the words mean, and how the numbers were obtained</h2><dl class=\"terms\">");
         let parts = self.parts();
-        let shown = |is: fn(&Part) -> bool| parts.iter().any(is);
+        let shown = |is: fn(&SectionContent) -> bool| parts.iter().any(is);
         let terms = [
-            (shown(|part| matches!(part, Part::Lines(..))), LINES_TERMS),
-            (shown(|part| matches!(part, Part::Comparison(..) | Part::Map(..))), PROGRAM_TERMS),
+            (shown(|part| matches!(part, SectionContent::Lines(..))), LINES_TERMS),
+            (shown(|part| matches!(part, SectionContent::Comparison(..) | SectionContent::Map(..))), PROGRAM_TERMS),
             (
-                shown(|part| matches!(part, Part::Comparison(..) | Part::Sweep(..) | Part::Simulations(_))),
+                shown(|part| matches!(part, SectionContent::Comparison(..) | SectionContent::Sweep(..) | SectionContent::Simulations(_))),
                 NETWORK_TERMS,
             ),
-            (shown(|part| !matches!(part, Part::Map(..))), FABRIC_TERMS),
+            (shown(|part| !matches!(part, SectionContent::Map(..))), FABRIC_TERMS),
         ];
         for (_, text) in terms.iter().filter(|(is_needed, _)| *is_needed) {
             m.raw(text);
@@ -137,41 +137,41 @@ impl Report {
         m.raw("</dl></section>");
     }
 
-    fn sections(&self) -> Vec<Section> {
+    fn sections(&self) -> Vec<PageSection> {
         let parts = self.parts();
         let several = parts.len() > 1;
-        let section = |(index, part): (usize, &Part)| {
+        let section = |(index, part): (usize, &SectionContent)| {
             let prefix = if several { format!("{}-", index + 1) } else { String::new() };
             match part {
-                Part::Comparison(run, compared) => comparison::section(&prefix, run, compared),
-                Part::Lines(run, lines) => lines::section(&prefix, run, lines),
-                Part::Map(run, map) => map::section(&prefix, run, map),
-                Part::Sweep(run, sweep) => sweep::section(&prefix, run, sweep),
-                Part::Simulations(runs) => simulations::section(&prefix, runs),
+                SectionContent::Comparison(run, compared) => comparison::section(&prefix, run, compared),
+                SectionContent::Lines(run, lines) => lines::section(&prefix, run, lines),
+                SectionContent::Map(run, map) => map::section(&prefix, run, map),
+                SectionContent::Sweep(run, sweep) => sweep::section(&prefix, run, sweep),
+                SectionContent::Simulations(runs) => simulations::section(&prefix, runs),
             }
         };
         parts.iter().enumerate().map(section).collect()
     }
 
-    fn parts(&self) -> Vec<Part<'_>> {
-        let mut parts: Vec<Part> = Vec::new();
+    fn parts(&self) -> Vec<SectionContent<'_>> {
+        let mut parts: Vec<SectionContent> = Vec::new();
         for run in &self.runs {
             match &run.result {
-                RunResult::Comparison(compared) => parts.push(Part::Comparison(run, compared)),
+                RunResult::Comparison(compared) => parts.push(SectionContent::Comparison(run, compared)),
                 RunResult::Lines(lines) => {
-                    parts.push(Part::Lines(run, lines));
-                    parts.extend(lines.pages.iter().map(|pages| Part::Comparison(run, pages)));
+                    parts.push(SectionContent::Lines(run, lines));
+                    parts.extend(lines.pages.iter().map(|pages| SectionContent::Comparison(run, pages)));
                 }
-                RunResult::Map(map) => parts.push(Part::Map(run, map)),
-                RunResult::Sweep(sweep) => parts.push(Part::Sweep(run, sweep)),
+                RunResult::Map(map) => parts.push(SectionContent::Map(run, map)),
+                RunResult::Sweep(sweep) => parts.push(SectionContent::Sweep(run, sweep)),
                 RunResult::Simulation(simulation) => {
                     let together = parts.iter_mut().find_map(|part| match part {
-                        Part::Simulations(runs) => Some(runs),
+                        SectionContent::Simulations(runs) => Some(runs),
                         _ => None,
                     });
                     match together {
                         Some(runs) => runs.push((run, simulation)),
-                        None => parts.push(Part::Simulations(vec![(run, simulation)])),
+                        None => parts.push(SectionContent::Simulations(vec![(run, simulation)])),
                     }
                 }
             }
@@ -192,7 +192,7 @@ fn head(m: &mut Markup, title: &str) {
 }
 
 /// Writes the question and the answer of a single result, or links to several results.
-fn heading(m: &mut Markup, title: &str, sections: &[Section]) {
+fn heading(m: &mut Markup, title: &str, sections: &[PageSection]) {
     m.text("p", &[("class", &"kicker")], "Unrack report").text("h1", &[], title);
     if let [only] = sections {
         m.text("p", &[("class", &"answer")], &only.answer);

@@ -4,7 +4,7 @@ use crate::Picture;
 use crate::markup::{Attributes, Markup};
 
 /// One result on the page.
-pub(crate) struct Section {
+pub(crate) struct PageSection {
     pub id: String,
     pub question: String,
     pub answer: String,
@@ -12,15 +12,15 @@ pub(crate) struct Section {
     pub body: Markup,
 }
 
-impl Section {
+impl PageSection {
     /// Returns a section. `prefix` makes the ids of several sections different. [`Section::figure`] places the figures into the body.
-    pub(super) fn new(prefix: &str, question: String, answer: String, figures: Vec<Picture>) -> Section {
+    pub(super) fn new(prefix: &str, question: String, answer: String, figures: Vec<Picture>) -> PageSection {
         let renamed = |figure: Picture| {
             let id = format!("{prefix}{}", figure.id);
             figure.renamed(id)
         };
         let figures = figures.into_iter().map(renamed).collect();
-        Section { id: format!("{prefix}result"), question, answer, figures, body: Markup::new() }
+        PageSection { id: format!("{prefix}result"), question, answer, figures, body: Markup::new() }
     }
 
     /// Places the figure whose id ends with `id`, if there is one, with a caption that explains how to read it.
@@ -74,14 +74,14 @@ pub(crate) fn list(m: &mut Markup, items: &[String]) {
 
 /// Columns that belong together: their name, the term that explains it, and the headings of the columns. A group without columns is itself
 /// one column.
-pub(crate) struct Group<'a> {
+pub(crate) struct ColumnGroup<'a> {
     pub name: &'a str,
     pub term: &'static str,
     pub columns: &'static [&'static str],
 }
 
 /// Writes a table. The first column names the rows, and the column headings link to their explanations.
-pub(crate) fn table(m: &mut Markup, caption: &str, groups: &[Group], rows: &[Vec<String>]) {
+pub(crate) fn table(m: &mut Markup, caption: &str, groups: &[ColumnGroup], rows: &[Vec<String>]) {
     let region: Attributes =
         &[("class", &"scroll"), ("role", &"region"), ("aria-label", &caption), ("tabindex", &"0")];
     m.element("div", region, |m| {
@@ -95,7 +95,7 @@ pub(crate) fn table(m: &mut Markup, caption: &str, groups: &[Group], rows: &[Vec
     });
 }
 
-fn heads(m: &mut Markup, groups: &[Group]) {
+fn heads(m: &mut Markup, groups: &[ColumnGroup]) {
     m.element("tr", &[], |m| groups.iter().for_each(|group| group_head(m, group)));
     m.element("tr", &[], |m| {
         for column in groups.iter().flat_map(|group| group.columns) {
@@ -104,7 +104,7 @@ fn heads(m: &mut Markup, groups: &[Group]) {
     });
 }
 
-fn group_head(m: &mut Markup, group: &Group) {
+fn group_head(m: &mut Markup, group: &ColumnGroup) {
     let width = group.columns.len();
     let alone: Attributes = &[("scope", &"col"), ("rowspan", &2)];
     let spanning: Attributes = &[("scope", &"colgroup"), ("colspan", &width)];

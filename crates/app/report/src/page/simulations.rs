@@ -1,53 +1,53 @@
 //! Section of one or several `unrack sim` runs, side by side.
 
 use super::manifest;
-use super::section::{Group, Section, list, table};
+use super::section::{ColumnGroup, PageSection, list, table};
 use super::unlike::Unlike;
-use crate::simulation::{JobResult, Requests};
+use crate::simulation::{JobResult, RequestFigures};
 use crate::words::{bytes, count, listed, nanoseconds, number, ratio, short};
-use crate::{KindOfMessage, Picture, RecordedRun, SimulatedRun, Simulation, figures};
+use crate::{KindOfMessage, Picture, RecordedRun, SimulatedRun, SimulationSummary, figures};
 
-const COLUMNS: &[Group] = &[
-    Group { name: "Run", term: "fabric", columns: &[] },
-    Group { name: "Fabric", term: "fabric", columns: &[] },
-    Group { name: "Messages", term: "message", columns: &["sent", "finished"] },
-    Group { name: "Completion over unloaded", term: "unloaded", columns: &["mean", "p50", "p99", "max"] },
-    Group { name: "Completion (ns)", term: "message", columns: &["mean", "p99"] },
+const COLUMNS: &[ColumnGroup] = &[
+    ColumnGroup { name: "Run", term: "fabric", columns: &[] },
+    ColumnGroup { name: "Fabric", term: "fabric", columns: &[] },
+    ColumnGroup { name: "Messages", term: "message", columns: &["sent", "finished"] },
+    ColumnGroup { name: "Completion over unloaded", term: "unloaded", columns: &["mean", "p50", "p99", "max"] },
+    ColumnGroup { name: "Completion (ns)", term: "message", columns: &["mean", "p99"] },
 ];
 
-const KIND_COLUMNS: &[Group] = &[
-    Group { name: "Run and kind", term: "message", columns: &[] },
-    Group { name: "Messages", term: "message", columns: &[] },
-    Group { name: "Completion over unloaded", term: "unloaded", columns: &["mean", "p50", "p99", "max"] },
+const KIND_COLUMNS: &[ColumnGroup] = &[
+    ColumnGroup { name: "Run and kind", term: "message", columns: &[] },
+    ColumnGroup { name: "Messages", term: "message", columns: &[] },
+    ColumnGroup { name: "Completion over unloaded", term: "unloaded", columns: &["mean", "p50", "p99", "max"] },
 ];
 
-const NETWORK_COLUMNS: &[Group] = &[
-    Group { name: "Run", term: "fabric", columns: &[] },
-    Group { name: "Nodes", term: "fabric", columns: &[] },
-    Group { name: "Throughput (Gb/s)", term: "message", columns: &[] },
-    Group { name: "Packets lost", term: "queue", columns: &[] },
-    Group { name: "Switch queue (bytes)", term: "queue", columns: &["mean", "p99", "max"] },
-    Group { name: "Program slowdown", term: "replay", columns: &[] },
+const NETWORK_COLUMNS: &[ColumnGroup] = &[
+    ColumnGroup { name: "Run", term: "fabric", columns: &[] },
+    ColumnGroup { name: "Nodes", term: "fabric", columns: &[] },
+    ColumnGroup { name: "Throughput (Gb/s)", term: "message", columns: &[] },
+    ColumnGroup { name: "Packets lost", term: "queue", columns: &[] },
+    ColumnGroup { name: "Switch queue (bytes)", term: "queue", columns: &["mean", "p99", "max"] },
+    ColumnGroup { name: "Program slowdown", term: "replay", columns: &[] },
 ];
 
-const JOB_COLUMNS: &[Group] = &[
-    Group { name: "Run and job", term: "message", columns: &[] },
-    Group { name: "Hosts", term: "fabric", columns: &[] },
-    Group {
+const JOB_COLUMNS: &[ColumnGroup] = &[
+    ColumnGroup { name: "Run and job", term: "message", columns: &[] },
+    ColumnGroup { name: "Hosts", term: "fabric", columns: &[] },
+    ColumnGroup {
         name: "Time",
         term: "message",
         columns: &["in all", "communicating", "waiting for others", "computing"],
     },
-    Group { name: "Bytes", term: "message", columns: &[] },
-    Group { name: "Request", term: "message", columns: &["mean", "p99"] },
+    ColumnGroup { name: "Bytes", term: "message", columns: &[] },
+    ColumnGroup { name: "Request", term: "message", columns: &["mean", "p99"] },
 ];
 
-pub(crate) fn section(prefix: &str, runs: &[(&RecordedRun, &SimulatedRun)]) -> Section {
+pub(crate) fn section(prefix: &str, runs: &[(&RecordedRun, &SimulatedRun)]) -> PageSection {
     let named: Vec<_> =
         runs.iter().map(|(run, simulated)| (run.name.clone(), simulated.summary.clone())).collect();
     let unlike = Unlike::new(runs);
     let mut section =
-        Section::new(prefix, unlike.question(&fabrics(&named)), answer(&named), figures_of(runs));
+        PageSection::new(prefix, unlike.question(&fabrics(&named)), answer(&named), figures_of(runs));
     let of_runs = named.iter().flat_map(|(name, run)| warnings(name, run));
     section.warnings(&unlike.warnings().into_iter().chain(of_runs).collect::<Vec<_>>());
     section.figure(
@@ -87,7 +87,7 @@ pub(crate) fn section(prefix: &str, runs: &[(&RecordedRun, &SimulatedRun)]) -> S
 }
 
 /// Places the figures of events within one run, if the run was observed.
-fn inside(section: &mut Section, suffix: &str) {
+fn inside(section: &mut PageSection, suffix: &str) {
     section.figure(
         &format!("link-use{suffix}"),
         "Each row is one direction of a link: node n towards its switch, or out of switch port n. The busiest links are \
@@ -134,7 +134,7 @@ fn suffix(runs: &[(&RecordedRun, &SimulatedRun)], index: usize) -> String {
     if runs.len() > 1 { format!("-{}", index + 1) } else { String::new() }
 }
 
-fn fabrics(runs: &[(String, Simulation)]) -> Vec<String> {
+fn fabrics(runs: &[(String, SimulationSummary)]) -> Vec<String> {
     let mut fabrics: Vec<String> = Vec::new();
     for (_, run) in runs {
         if !fabrics.contains(&run.fabric) {
@@ -144,7 +144,7 @@ fn fabrics(runs: &[(String, Simulation)]) -> Vec<String> {
     fabrics
 }
 
-fn differing(section: &mut Section, unlike: &Unlike) {
+fn differing(section: &mut PageSection, unlike: &Unlike) {
     let lines = unlike.lines();
     if !lines.is_empty() {
         section.body.text("h3", &[], "What differs between these runs");
@@ -152,15 +152,15 @@ fn differing(section: &mut Section, unlike: &Unlike) {
     }
 }
 
-fn answer(runs: &[(String, Simulation)]) -> String {
-    let one = |(name, run): &(String, Simulation)| {
+fn answer(runs: &[(String, SimulationSummary)]) -> String {
+    let one = |(name, run): &(String, SimulationSummary)| {
         format!("{} in {name} ({})", short(run.slowdown.mean), run.fabric)
     };
     let times = listed(&runs.iter().map(one).collect::<Vec<_>>());
     format!("Messages take this many times as long as alone on the same fabric, on average: {times}.")
 }
 
-fn row(name: &str, run: &Simulation) -> Vec<String> {
+fn row(name: &str, run: &SimulationSummary) -> Vec<String> {
     vec![
         name.into(),
         run.fabric.clone(),
@@ -175,7 +175,7 @@ fn row(name: &str, run: &Simulation) -> Vec<String> {
     ]
 }
 
-fn kind_rows(name: &str, run: &Simulation) -> Vec<Vec<String>> {
+fn kind_rows(name: &str, run: &SimulationSummary) -> Vec<Vec<String>> {
     let row = |(kind, of): (&String, &KindOfMessage)| {
         let s = of.slowdown;
         let kind = format!("{name}: {kind}");
@@ -184,7 +184,7 @@ fn kind_rows(name: &str, run: &Simulation) -> Vec<Vec<String>> {
     run.by_kind.iter().map(row).collect()
 }
 
-fn network_row(name: &str, run: &Simulation) -> Vec<String> {
+fn network_row(name: &str, run: &SimulationSummary) -> Vec<String> {
     vec![
         name.into(),
         count(run.nodes),
@@ -197,8 +197,8 @@ fn network_row(name: &str, run: &Simulation) -> Vec<String> {
     ]
 }
 
-fn job_rows(name: &str, run: &Simulation) -> Vec<Vec<String>> {
-    let request = |job: &JobResult, of: fn(&Requests) -> f64| {
+fn job_rows(name: &str, run: &SimulationSummary) -> Vec<Vec<String>> {
+    let request = |job: &JobResult, of: fn(&RequestFigures) -> f64| {
         job.request_ns.as_ref().map_or("–".into(), |requests| nanoseconds(of(requests)))
     };
     let row = |(of, job): (&String, &JobResult)| {
@@ -218,7 +218,7 @@ fn job_rows(name: &str, run: &Simulation) -> Vec<Vec<String>> {
 }
 
 /// Returns the warnings about one run that a reader must consider before relying on its figures.
-fn warnings(name: &str, run: &Simulation) -> Vec<String> {
+fn warnings(name: &str, run: &SimulationSummary) -> Vec<String> {
     let told = run.warnings.iter().any(|warning| warning.key == "unfinished");
     let unfinished = unfinished(name, run).filter(|_| !told);
     let others = run.warnings.iter().map(|warning| format!("{name}: {}", warning.text));
@@ -226,7 +226,7 @@ fn warnings(name: &str, run: &Simulation) -> Vec<String> {
 }
 
 /// Returns a warning about messages that did not finish. It is for runs without such a warning in their summary.
-fn unfinished(name: &str, run: &Simulation) -> Option<String> {
+fn unfinished(name: &str, run: &SimulationSummary) -> Option<String> {
     let unfinished = run.unfinished.as_ref()?;
     Some(format!("{name}: {} messages did not finish: {}", count(unfinished.messages), unfinished.why))
 }

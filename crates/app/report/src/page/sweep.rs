@@ -1,28 +1,28 @@
 //! Section of `unrack sweep`.
 
 use super::manifest;
-use super::section::{Group, Section, table};
+use super::section::{ColumnGroup, PageSection, table};
 use crate::words::{count, listed, number};
 use crate::{RecordedRun, sweep_figures};
 use unrack_record::{Sweep, SweepPoint};
 
-const COLUMNS: &[Group] = &[
-    Group { name: "Point", term: "message", columns: &[] },
-    Group { name: "Fabric", term: "fabric", columns: &[] },
-    Group { name: "Messages", term: "message", columns: &["sent", "finished"] },
-    Group { name: "Completion over unloaded", term: "unloaded", columns: &["mean", "p50", "p99", "max"] },
-    Group { name: "Completion (ns)", term: "message", columns: &["mean", "p99"] },
-    Group { name: "Throughput (Gb/s)", term: "message", columns: &[] },
-    Group { name: "Packets lost", term: "queue", columns: &[] },
+const COLUMNS: &[ColumnGroup] = &[
+    ColumnGroup { name: "Point", term: "message", columns: &[] },
+    ColumnGroup { name: "Fabric", term: "fabric", columns: &[] },
+    ColumnGroup { name: "Messages", term: "message", columns: &["sent", "finished"] },
+    ColumnGroup { name: "Completion over unloaded", term: "unloaded", columns: &["mean", "p50", "p99", "max"] },
+    ColumnGroup { name: "Completion (ns)", term: "message", columns: &["mean", "p99"] },
+    ColumnGroup { name: "Throughput (Gb/s)", term: "message", columns: &[] },
+    ColumnGroup { name: "Packets lost", term: "queue", columns: &[] },
 ];
 
-pub(crate) fn section(prefix: &str, run: &RecordedRun, sweep: &Sweep) -> Section {
+pub(crate) fn section(prefix: &str, run: &RecordedRun, sweep: &Sweep) -> PageSection {
     let keys = match sweep.keys.is_empty() {
         true => "one point".into(),
         false => listed(&sweep.keys),
     };
     let question = format!("{}: how does the slowdown change with {keys}?", run.name);
-    let mut section = Section::new(prefix, question, answer(sweep), sweep_figures(sweep));
+    let mut section = PageSection::new(prefix, question, answer(sweep), sweep_figures(sweep));
     section.facts(&[("Points", sweep.points.len().to_string()), ("Keys that vary", keys)]);
     let caption = "Where seeds vary, a line is their mean, in a band from the least to the most.";
     section.figure("sweep-mean", caption);

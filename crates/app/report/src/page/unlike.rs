@@ -2,7 +2,7 @@
 
 use unrack_record::Manifest;
 
-use crate::settings::{self, Differing, Settings};
+use crate::settings::{self, Differing, ScenarioSettings};
 use crate::words::listed;
 use crate::{RecordedRun, SimulatedRun};
 
@@ -24,11 +24,11 @@ impl Unlike {
     /// Compares the settings of these runs.
     pub(super) fn new(runs: &[(&RecordedRun, &SimulatedRun)]) -> Unlike {
         let names: Vec<String> = runs.iter().map(|(run, _)| run.name.clone()).collect();
-        let known: Vec<Option<Settings>> =
+        let known: Vec<Option<ScenarioSettings>> =
             runs.iter().map(|(run, _)| of_run(run.manifest.as_ref())).collect();
         let unknown = names.iter().zip(&known).filter(|(_, settings)| settings.is_none());
         let unknown: Vec<String> = unknown.map(|(name, _)| name.clone()).collect();
-        let all: Vec<&Settings> = known.iter().flatten().collect();
+        let all: Vec<&ScenarioSettings> = known.iter().flatten().collect();
         // If a run were missing, later values would be paired with the wrong names.
         let differing = if unknown.is_empty() { settings::differing(&all) } else { Vec::new() };
         let things = settings::things(&differing);
@@ -87,7 +87,7 @@ impl Unlike {
 }
 
 /// Returns the settings of a run, and the build, because another build may give other results.
-fn of_run(manifest: Option<&Manifest>) -> Option<Settings> {
+fn of_run(manifest: Option<&Manifest>) -> Option<ScenarioSettings> {
     let mut settings = settings::settings(manifest)?;
     let build = &manifest?.build;
     let text = match build.sources.is_empty() {

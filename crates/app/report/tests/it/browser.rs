@@ -7,8 +7,8 @@ use crate::synthetic;
 use std::path::Path;
 use std::process::Command;
 
-use unrack_report::Report;
-use unrack_testing::{Folder, Needed, skip};
+use unrack_report::ReportPage;
+use unrack_testing::{TestFolder, TestRequirement, skip};
 
 const FLAGS: [&str; 9] = [
     "--headless",
@@ -74,7 +74,7 @@ fn chromium(scratch: &Path, arguments: &[&str], page: &Path) -> String {
 fn has_chromium() -> bool {
     let found = Command::new("chromium").arg("--version").output();
     if let Err(why) = &found {
-        skip(Needed::Chromium, format!("chromium cannot be run ({why}): apt-get install chromium"));
+        skip(TestRequirement::Chromium, format!("chromium cannot be run ({why}): apt-get install chromium"));
     }
     found.is_ok()
 }
@@ -90,7 +90,7 @@ fn measured(scratch: &Path, page: &str, width: u32) -> serde_json::Value {
     serde_json::from_str(after.split_once("END").unwrap().0).unwrap()
 }
 
-fn every_kind(scratch: &Folder) -> Report {
+fn every_kind(scratch: &TestFolder) -> ReportPage {
     let folders = [
         synthetic::compare_folder(scratch, "compare"),
         synthetic::map_folder(scratch, "map"),
@@ -98,7 +98,7 @@ fn every_kind(scratch: &Folder) -> Report {
         synthetic::sim_folder(scratch, "dctcp", 14.0),
     ];
     synthetic::observe(&folders[2]);
-    Report::read(&folders).unwrap()
+    ReportPage::read(&folders).unwrap()
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn marks_are_drawn_and_seen_at_every_width() {
     if !has_chromium() {
         return;
     }
-    let scratch = Folder::new("browser");
+    let scratch = TestFolder::new("browser");
     let page = every_kind(&scratch).html();
     for width in [400, 800, 1400] {
         let window = format!("{width} px");
@@ -136,8 +136,8 @@ fn marks_are_drawn_and_seen_at_every_width() {
 #[ignore = "for people: leaves pictures of the page in the folder UNRACK_SCREENSHOTS"]
 fn pictures_of_the_page() {
     let folder = std::env::var_os("UNRACK_SCREENSHOTS").expect("UNRACK_SCREENSHOTS names a folder");
-    let scratch = Folder::new("screenshots");
-    let compare = Report::read(&[synthetic::compare_folder(&scratch, "run")]).unwrap();
+    let scratch = TestFolder::new("screenshots");
+    let compare = ReportPage::read(&[synthetic::compare_folder(&scratch, "run")]).unwrap();
     let (light, dark) = ("preferredColorScheme=1", "preferredColorScheme=0");
     let looks = [("wide", "1100,12000", light), ("dark", "1100,12000", dark), ("narrow", "500,12000", light)];
     for (name, report) in [("compare", compare), ("all", every_kind(&scratch))] {

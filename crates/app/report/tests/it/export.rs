@@ -4,17 +4,17 @@ use crate::synthetic;
 use std::path::PathBuf;
 
 use roxmltree::Document;
-use unrack_report::{Report, write_svgs};
-use unrack_testing::Folder;
+use unrack_report::{ReportPage, write_svgs};
+use unrack_testing::TestFolder;
 
-fn report(scratch: &Folder) -> Report {
+fn report(scratch: &TestFolder) -> ReportPage {
     let folders = [synthetic::compare_folder(scratch, "a"), synthetic::map_folder(scratch, "b")];
-    Report::read(&[&folders[0], &folders[1], &synthetic::sim_folder(scratch, "c", 1.3)]).unwrap()
+    ReportPage::read(&[&folders[0], &folders[1], &synthetic::sim_folder(scratch, "c", 1.3)]).unwrap()
 }
 
 #[test]
 fn svg_files_are_well_formed_titled_and_full_of_marks() {
-    let scratch = Folder::new("svg");
+    let scratch = TestFolder::new("svg");
     let paths = write_svgs(&report(&scratch).figures(), scratch.join("figures")).unwrap();
     let is_svg = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "svg");
     let paths: Vec<PathBuf> = paths.into_iter().filter(is_svg).collect();

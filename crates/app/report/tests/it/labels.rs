@@ -6,7 +6,7 @@ use roxmltree::{Document, Node, ParsingOptions};
 use unrack_record::{Comparison, FabricResult, SlowdownMap, Stated};
 use unrack_report::{
     ChartSeries, ComparedRun, ExplainedMessage, ExplainedPart, LinkOverTime, LinksOverTime, MessageSlowdowns,
-    RecordedRun, Report, RunResult, SeriesAxis, SeriesChart, SimulatedRun, SizeSlowdown,
+    RecordedRun, ReportPage, RunResult, SeriesAxis, SeriesChart, SimulatedRun, SizeSlowdown,
 };
 
 /// Part of a pixel by which boxes may touch, since coordinates are written to a tenth.
@@ -79,7 +79,7 @@ fn check(markup: &str) {
 }
 
 fn page(result: RunResult) -> String {
-    Report::from_runs(vec![RecordedRun { name: "a run with a long name".into(), manifest: None, result }])
+    ReportPage::from_runs(vec![RecordedRun { name: "a run with a long name".into(), manifest: None, result }])
         .html()
 }
 

@@ -2,12 +2,12 @@
 
 use crate::synthetic::{self, HOSTILE};
 use roxmltree::{Document, ParsingOptions};
-use unrack_report::{Report, ReportError};
-use unrack_testing::Folder;
+use unrack_report::{ReportPage, ReportError};
+use unrack_testing::TestFolder;
 
 fn compare_page(scratch: &str) -> String {
-    let scratch = Folder::new(scratch);
-    Report::read(&[synthetic::compare_folder(&scratch, "run")]).unwrap().html()
+    let scratch = TestFolder::new(scratch);
+    ReportPage::read(&[synthetic::compare_folder(&scratch, "run")]).unwrap().html()
 }
 
 /// Parses the page as XML, which is stricter than any browser.
@@ -61,9 +61,9 @@ fn a_comparison_has_every_part() {
 
 #[test]
 fn what_is_withheld_says_so_and_shows_no_number() {
-    let scratch = Folder::new("withheld");
+    let scratch = TestFolder::new("withheld");
     unrack_record::write_json(scratch.join("summary.json"), &synthetic::withheld_comparison()).unwrap();
-    let report = Report::read(&[&*scratch]).unwrap();
+    let report = ReportPage::read(&[&*scratch]).unwrap();
     let ids: Vec<_> = report.figures().into_iter().map(|figure| figure.id).collect();
     assert_eq!(ids, ["slowdown-by-fabric"], "no line, so nothing that rests on it");
     let page = report.html();
@@ -77,12 +77,12 @@ fn what_is_withheld_says_so_and_shows_no_number() {
 
 #[test]
 fn a_share_that_is_withheld_is_not_drawn() {
-    let scratch = Folder::new("withheld-share");
+    let scratch = TestFolder::new("withheld-share");
     let mut map = synthetic::map();
     let why = unrack_record::Warning::new("intercept", "the line gives -11.00 s for a run without waits");
     (map.locals[0].slowdown, map.locals[0].slowdown_ci95, map.locals[0].withheld) = (None, None, Some(why));
     unrack_record::write_json(scratch.join("map.json"), &map).unwrap();
-    let page = Report::read(&[&*scratch]).unwrap().html();
+    let page = ReportPage::read(&[&*scratch]).unwrap().html();
     parsed(&page);
     assert!(page.contains("The answer for 10\u{a0}% local is withheld: the line gives -11.00 s"));
     assert!(page.contains("withheld: the line gives -11.00 s") && !page.contains("95,000"));
@@ -90,9 +90,9 @@ fn a_share_that_is_withheld_is_not_drawn() {
 
 #[test]
 fn column_heads_lead_to_their_explanation_and_ids_are_unique() {
-    let scratch = Folder::new("anchors");
+    let scratch = TestFolder::new("anchors");
     let folders = every_kind(&scratch);
-    let page = Report::read(&folders).unwrap().html();
+    let page = ReportPage::read(&folders).unwrap().html();
     let document = parsed(&page);
     let mut ids = ids(&document);
     for link in document.descendants().filter_map(|node| node.attribute("href")) {
@@ -106,8 +106,8 @@ fn column_heads_lead_to_their_explanation_and_ids_are_unique() {
 
 #[test]
 fn words_are_explained_for_what_was_done() {
-    let scratch = Folder::new("terms");
-    let page = Report::read(&[synthetic::lines::folder(&scratch, "lines")]).unwrap().html();
+    let scratch = TestFolder::new("terms");
+    let page = ReportPage::read(&[synthetic::lines::folder(&scratch, "lines")]).unwrap().html();
     let document = parsed(&page);
     let ids = ids(&document);
     for link in document.descendants().filter_map(|node| node.attribute("href")) {
@@ -135,8 +135,8 @@ fn nothing_from_outside_becomes_markup() {
 
 #[test]
 fn the_page_refers_to_nothing_outside_itself() {
-    let scratch = Folder::new("alone");
-    let page = Report::read(&every_kind(&scratch)).unwrap().html();
+    let scratch = TestFolder::new("alone");
+    let page = ReportPage::read(&every_kind(&scratch)).unwrap().html();
     for reference in ["http://", "https://", "src=", "url(", "@import", "<link"] {
         assert!(!page.contains(reference), "{reference}");
     }
@@ -149,8 +149,8 @@ fn the_page_refers_to_nothing_outside_itself() {
 
 #[test]
 fn several_runs_share_a_page_and_simulations_a_section() {
-    let scratch = Folder::new("several");
-    let report = Report::read(&every_kind(&scratch)).unwrap();
+    let scratch = TestFolder::new("several");
+    let report = ReportPage::read(&every_kind(&scratch)).unwrap();
     let page = report.html();
     assert!(page.contains("Unrack: 4 results") && page.contains("How do edm and dctcp carry this traffic?"));
     assert!(page.contains("id=\"1-slowdown-by-fabric\"") && page.contains("id=\"3-map-heat\""));
@@ -158,7 +158,7 @@ fn several_runs_share_a_page_and_simulations_a_section() {
     assert_eq!(files.len(), 14, "{files:?}");
 }
 
-fn every_kind(scratch: &Folder) -> [std::path::PathBuf; 5] {
+fn every_kind(scratch: &TestFolder) -> [std::path::PathBuf; 5] {
     [
         synthetic::compare_folder(scratch, "compare"),
         synthetic::sim_folder(scratch, "edm", 1.2),
@@ -170,14 +170,14 @@ fn every_kind(scratch: &Folder) -> [std::path::PathBuf; 5] {
 
 #[test]
 fn a_bare_summary_is_enough() {
-    let scratch = Folder::new("bare");
+    let scratch = TestFolder::new("bare");
     let folder = synthetic::compare_folder(&scratch, "run");
     for entry in std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
         if !entry.ends_with("summary.json") {
             std::fs::remove_file(entry).unwrap();
         }
     }
-    let report = Report::read(&[folder]).unwrap();
+    let report = ReportPage::read(&[folder]).unwrap();
     let ids: Vec<_> = report.figures().into_iter().map(|figure| figure.id).collect();
     assert_eq!(ids, ["slowdown-by-fabric", "slowdown-latency", "slowdown-fabrics"]);
     parsed(&report.html());
@@ -185,7 +185,7 @@ fn a_bare_summary_is_enough() {
 
 #[test]
 fn empty_and_senseless_results_still_make_a_page() {
-    let scratch = Folder::new("empty");
+    let scratch = TestFolder::new("empty");
     let mut comparison = synthetic::comparison();
     comparison.command.clear();
     comparison.fabrics.clear();
@@ -194,37 +194,37 @@ fn empty_and_senseless_results_still_make_a_page() {
     comparison.injection.fit.as_mut().unwrap().waits = -3.0;
     comparison.native.as_mut().unwrap().median_s = 0.0;
     unrack_record::write_json(scratch.join("summary.json"), &comparison).unwrap();
-    let page = Report::read(&[&*scratch]).unwrap().html();
+    let page = ReportPage::read(&[&*scratch]).unwrap().html();
     parsed(&page);
     unrack_report::comparison_text(&comparison);
 }
 
 #[test]
 fn what_is_not_a_run_is_refused_with_the_way_to_get_one() {
-    let scratch = Folder::new("unknown");
-    let message = |folder: &std::path::Path| Report::read(&[folder]).unwrap_err().to_string();
+    let scratch = TestFolder::new("unknown");
+    let message = |folder: &std::path::Path| ReportPage::read(&[folder]).unwrap_err().to_string();
     assert!(message(&scratch).contains("not a run folder"), "{}", message(&scratch));
     std::fs::write(scratch.join("summary.json"), "{}").unwrap();
     assert!(message(&scratch).contains("no `injection`"), "{}", message(&scratch));
     std::fs::write(scratch.join("summary.json"), "{\"fabric\": 3}").unwrap();
     assert!(message(&scratch).contains("summary.json"), "{}", message(&scratch));
-    assert!(matches!(Report::read::<&str>(&[]), Err(ReportError::NoFolder)));
+    assert!(matches!(ReportPage::read::<&str>(&[]), Err(ReportError::NoFolder)));
 }
 
 #[test]
 fn a_map_whose_grid_does_not_fit_is_refused() {
-    let scratch = Folder::new("misfit");
+    let scratch = TestFolder::new("misfit");
     let mut map = synthetic::map();
     map.locals[1].slowdown.as_mut().unwrap()[2].pop();
     unrack_record::write_json(scratch.join("map.json"), &map).unwrap();
-    let message = Report::read(&[&*scratch]).unwrap_err().to_string();
+    let message = ReportPage::read(&[&*scratch]).unwrap_err().to_string();
     assert!(message.contains("`slowdown` of `25%` is not 8 latencies by 5 bandwidths"), "{message}");
 }
 
 #[test]
 fn the_file_appears_whole() {
-    let scratch = Folder::new("write");
-    let report = Report::read(&[synthetic::map_folder(&scratch, "map")]).unwrap();
+    let scratch = TestFolder::new("write");
+    let report = ReportPage::read(&[synthetic::map_folder(&scratch, "map")]).unwrap();
     report.write(scratch.join("report.html")).unwrap();
     assert_eq!(std::fs::read_to_string(scratch.join("report.html")).unwrap(), report.html());
     assert!(report.write(scratch.join("absent/report.html")).unwrap_err().to_string().contains("absent"));
@@ -232,14 +232,14 @@ fn the_file_appears_whole() {
 
 #[test]
 fn what_decides_a_simulation_is_said_once_before_its_figures() {
-    let scratch = Folder::new("warnings");
+    let scratch = TestFolder::new("warnings");
     let mut summary = synthetic::simulation("homa", 23.0);
     summary["warnings"] = serde_json::json!([
         { "key": "unfinished", "text": "10 of 100000 messages are missing" },
         { "key": "drops", "text": "raise `network.switch.buffer` (now 36KiB) <b>" },
     ]);
     unrack_record::write_json(scratch.join("summary.json"), &summary).unwrap();
-    let page = Report::read(&[&*scratch]).unwrap().html();
+    let page = ReportPage::read(&[&*scratch]).unwrap().html();
     parsed(&page);
     let (told, figure) = (page.find("now 36KiB) &lt;b&gt;").unwrap(), page.find("<figure").unwrap());
     assert!(told < figure && page.contains("10 of 100000 messages are missing"));
@@ -248,10 +248,10 @@ fn what_decides_a_simulation_is_said_once_before_its_figures() {
 
 #[test]
 fn slowdowns_are_drawn_by_size_from_the_messages_that_count() {
-    let scratch = Folder::new("by-size");
+    let scratch = TestFolder::new("by-size");
     let folder = synthetic::sim_folder(&scratch, "edm", 1.2);
     let by_size = |folder: &std::path::Path| {
-        let figures = Report::read(&[folder]).unwrap().figures();
+        let figures = ReportPage::read(&[folder]).unwrap().figures();
         figures.into_iter().find(|figure| figure.id == "slowdown-by-size").map(|figure| figure.to_svg())
     };
     let all = by_size(&folder).unwrap();
@@ -268,17 +268,17 @@ fn slowdowns_are_drawn_by_size_from_the_messages_that_count() {
 
 #[test]
 fn links_and_a_message_are_drawn_if_they_were_observed() {
-    let scratch = Folder::new("observed");
+    let scratch = TestFolder::new("observed");
     let folder = synthetic::sim_folder(&scratch, "edm", 1.2);
     let ids = |folder: &std::path::Path| {
-        let figures = Report::read(&[folder]).unwrap().figures();
+        let figures = ReportPage::read(&[folder]).unwrap().figures();
         figures.into_iter().map(|figure| figure.id).collect::<Vec<_>>()
     };
     let without = ids(&folder);
     synthetic::observe(&folder);
     let with = ids(&folder);
     assert_eq!(with, [&without[..], &["link-use", "link-queues", "explain"].map(String::from)].concat());
-    let page = Report::read(&[&folder]).unwrap().html();
+    let page = ReportPage::read(&[&folder]).unwrap().html();
     parsed(&page);
     for part in [
         "32 of 40 links, the busiest, over 1.5\u{a0}ms",
@@ -289,7 +289,7 @@ fn links_and_a_message_are_drawn_if_they_were_observed() {
     // Several runs keep their figures apart.
     let other = synthetic::sim_folder(&scratch, "dctcp", 14.0);
     synthetic::observe(&other);
-    let both = Report::read(&[&folder, &other]).unwrap().html();
+    let both = ReportPage::read(&[&folder, &other]).unwrap().html();
     for id in ["link-use-1", "link-use-2", "explain-1", "explain-2"] {
         assert!(both.contains(&format!("<figure id=\"{id}\">")), "{id} is missing");
     }
@@ -297,14 +297,14 @@ fn links_and_a_message_are_drawn_if_they_were_observed() {
 
 #[test]
 fn a_simulation_in_which_nothing_finished() {
-    let scratch = Folder::new("unfinished");
+    let scratch = TestFolder::new("unfinished");
     let mut summary = synthetic::simulation("dctcp", 2.0);
     let nothing = serde_json::json!({ "count": 0, "mean": null, "p50": null, "p95": null, "p99": null,
         "p999": null, "max": null });
     summary["slowdown"] = nothing.clone();
     summary["completion_ns"] = nothing;
     unrack_record::write_json(scratch.join("summary.json"), &summary).unwrap();
-    let report = Report::read(&[&*scratch]).unwrap();
+    let report = ReportPage::read(&[&*scratch]).unwrap();
     assert!(report.figures().is_empty());
     let page = report.html();
     parsed(&page);

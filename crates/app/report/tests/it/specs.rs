@@ -5,10 +5,10 @@
 use crate::synthetic;
 use roxmltree::Document;
 use serde_json::Value;
-use unrack_report::{Picture, Report, write_svgs};
-use unrack_testing::Folder;
+use unrack_report::{Picture, ReportPage, write_svgs};
+use unrack_testing::TestFolder;
 
-fn every_kind(scratch: &Folder) -> Vec<Picture> {
+fn every_kind(scratch: &TestFolder) -> Vec<Picture> {
     let folders = [
         synthetic::compare_folder(scratch, "a"),
         synthetic::map_folder(scratch, "b"),
@@ -16,7 +16,7 @@ fn every_kind(scratch: &Folder) -> Vec<Picture> {
         synthetic::lines::folder(scratch, "d"),
     ];
     synthetic::observe(&folders[2]);
-    Report::read(&folders).unwrap().figures()
+    ReportPage::read(&folders).unwrap().figures()
 }
 
 /// Returns the number of marks of an SVG file with all these classes.
@@ -33,7 +33,7 @@ fn stated<'a>(spec: &'a Value, shape: &str) -> Vec<&'a Value> {
 
 #[test]
 fn specifications_have_the_values_of_the_drawings() {
-    let scratch = Folder::new("specs");
+    let scratch = TestFolder::new("specs");
     for figure in every_kind(&scratch) {
         let (id, svg) = (&figure.id, figure.to_svg());
         let svg = Document::parse(&svg).unwrap();
@@ -68,7 +68,7 @@ fn specifications_have_the_values_of_the_drawings() {
 
 #[test]
 fn every_layer_has_values_and_titled_axes() {
-    let scratch = Folder::new("layers");
+    let scratch = TestFolder::new("layers");
     for figure in every_kind(&scratch) {
         let id = &figure.id;
         let spec: Value = serde_json::from_str(&figure.to_vega_lite()).unwrap();
@@ -90,7 +90,7 @@ fn every_layer_has_values_and_titled_axes() {
 
 #[test]
 fn a_file_is_written_for_each_figure() {
-    let scratch = Folder::new("spec-files");
+    let scratch = TestFolder::new("spec-files");
     let figures = every_kind(&scratch);
     let kept = std::env::var_os("UNRACK_SPECS").map(Into::into);
     let folder = kept.unwrap_or_else(|| scratch.join("figures"));

@@ -12,8 +12,8 @@ const NETWORKS: [(u32, u32); 5] = [(4, 8), (16, 8), (10, 20), (8, 20), (4, 2)];
 
 /// Returns the counts of the wiring that the study compares with the paper.
 pub(super) fn values() -> Computed {
-    let networks = NETWORKS.map(|(racks, hosts)| Network::new(racks, hosts));
-    let misplaced: usize = networks.iter().map(Network::misplaced).sum();
+    let networks = NETWORKS.map(|(racks, hosts)| WiredNetwork::new(racks, hosts));
+    let misplaced: usize = networks.iter().map(WiredNetwork::misplaced).sum();
     let [a, b, even, odd, prototype] = networks;
     let count = |value: usize| value as f64;
     Computed::from([
@@ -30,20 +30,20 @@ pub(super) fn values() -> Computed {
 }
 
 /// A network: its number of racks and hosts, and the aggregation switch of each NIC.
-struct Network {
+struct WiredNetwork {
     racks: u32,
     hosts: u32,
     switches: Vec<u32>,
 }
 
-impl Network {
-    fn new(racks: u32, hosts: u32) -> Network {
+impl WiredNetwork {
+    fn new(racks: u32, hosts: u32) -> WiredNetwork {
         let link = Link { pace: Pace::new(Rate::from_gbps(10)), propagation: Time::ZERO };
         let wiring = Wiring { racks, hosts_per_rack: hosts, cores: Wiring::default_cores(racks, hosts) };
         let topology = Topology::drack(wiring, link, link, link);
         // CXL switches are numbered before the aggregation switches.
         let switch = |nic| topology.switch_at(nic) - racks;
-        Network { racks, hosts, switches: (0..racks * hosts).map(switch).collect() }
+        WiredNetwork { racks, hosts, switches: (0..racks * hosts).map(switch).collect() }
     }
 
     fn misplaced(&self) -> usize {
@@ -63,7 +63,7 @@ impl Network {
     }
 
     /// Returns a count that is the same for all racks; NaN if they differ.
-    fn same(&self, of: impl Fn(&Network, u32) -> usize) -> f64 {
+    fn same(&self, of: impl Fn(&WiredNetwork, u32) -> usize) -> f64 {
         let counts: BTreeSet<usize> = (0..self.racks).map(|rack| of(self, rack)).collect();
         if counts.len() == 1 { counts.first().map_or(f64::NAN, |count| *count as f64) } else { f64::NAN }
     }

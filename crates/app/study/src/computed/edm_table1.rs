@@ -2,7 +2,7 @@
 
 use crate::computed::Computed;
 use unrack_phy::edm::{MuxPolicy, layout};
-use unrack_phy::stack::testbed::Crossing;
+use unrack_phy::stack::testbed::BlockInFlight;
 use unrack_phy::stack::{HostConfig, Request, SwitchConfig, Testbed};
 use unrack_protocol::edm::{GrantPolicy as Order, steps};
 use unrack_units::Time;
@@ -64,7 +64,7 @@ pub(super) fn wire(links: u64) -> Time {
 
 /// Runs a request. Returns the number of cycles until the first block of its data arrives, and a record of the blocks that
 /// left multiplexers.
-pub(super) fn through_the_switch(request: Request) -> (u64, Vec<Crossing>) {
+pub(super) fn through_the_switch(request: Request) -> (u64, Vec<BlockInFlight>) {
     let (cycle, counts_control) = (steps::PCS_CYCLE, true);
     let switch = SwitchConfig { ports: 2, chunk: 256, policy: Order::Srpt, cycle, counts_control };
     let host = HostConfig { node: 0, chunk: 256, max_active: 3, mega: None, timeout: None };
@@ -81,10 +81,10 @@ pub(super) fn through_the_switch(request: Request) -> (u64, Vec<Crossing>) {
 }
 
 /// Returns the cycles of each part of figure 5, computed from the cycles in which blocks left multiplexers.
-pub(super) fn between(name: &str, crossings: &[Crossing]) -> [(&'static str, u64); 4] {
+pub(super) fn between(name: &str, crossings: &[BlockInFlight]) -> [(&'static str, u64); 4] {
     let pcs = 2 * steps::PCS_CYCLES;
     let at = |kind, up| {
-        let is_it = |crossing: &&Crossing| crossing.up == up && crossing.block.block_type() == Some(kind);
+        let is_it = |crossing: &&BlockInFlight| crossing.up == up && crossing.block.block_type() == Some(kind);
         crossings.iter().find(is_it).expect("it crossed").cycle
     };
     let (asks, granted) = match name {

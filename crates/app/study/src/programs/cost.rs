@@ -1,7 +1,7 @@
 //! One thread with remote memory against a parallel program whose memory is local (DDC, section 5.2, figure 9; McSherry, Isard and
 //! Murray, "Scalability! But at what COST?", HotOS 2015).
 
-use super::map::{Loss, MappedProgram, NETWORKS, SHARE};
+use super::map::{SlowdownLoss, MappedProgram, NETWORKS, SHARE};
 use super::program::{Measurement, ProgramFound, StudyProgram, other};
 use crate::computed::Computed;
 use unrack_report::{ChartSeries, Picture, SeriesAxis, SeriesChart};
@@ -70,7 +70,7 @@ pub fn values(costs: &[SingleThread]) -> Computed {
     for cost in costs {
         let name = &cost.mapped.program.name;
         for network in NETWORKS {
-            let Some(Loss { value, low, high }) = cost.mapped.loss(SHARE, network) else { continue };
+            let Some(SlowdownLoss { value, low, high }) = cost.mapped.loss(SHARE, network) else { continue };
             let speedup = |loss| Some(cost.parallel_s / cost.seconds(loss)?);
             let ends = [("", value), (".low", high), (".high", low)];
             values.extend(ends.into_iter().filter_map(|(end, loss)| {

@@ -17,34 +17,34 @@ pub(super) const SHARE: &str = "25%";
 
 /// Latency and rate of a network.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Network {
+pub(super) struct NetworkPoint {
     pub(super) name: &'static str,
     pub(super) latency_ns: f64,
     pub(super) rate_bps: u64,
 }
 
 /// Networks of the paper's figures 2 to 5 and table 3.
-pub(super) const NETWORKS: [Network; 5] = [
-    Network { name: "5us-40g", latency_ns: 5e3, rate_bps: 40_000_000_000 },
-    Network { name: "3us-40g", latency_ns: 3e3, rate_bps: 40_000_000_000 },
-    Network { name: "3us-100g", latency_ns: 3e3, rate_bps: 100_000_000_000 },
-    Network { name: "5us-100g", latency_ns: 5e3, rate_bps: 100_000_000_000 },
-    Network { name: "10us-40g", latency_ns: 1e4, rate_bps: 40_000_000_000 },
+pub(super) const NETWORKS: [NetworkPoint; 5] = [
+    NetworkPoint { name: "5us-40g", latency_ns: 5e3, rate_bps: 40_000_000_000 },
+    NetworkPoint { name: "3us-40g", latency_ns: 3e3, rate_bps: 40_000_000_000 },
+    NetworkPoint { name: "3us-100g", latency_ns: 3e3, rate_bps: 100_000_000_000 },
+    NetworkPoint { name: "5us-100g", latency_ns: 5e3, rate_bps: 100_000_000_000 },
+    NetworkPoint { name: "10us-40g", latency_ns: 1e4, rate_bps: 40_000_000_000 },
 ];
 
 /// A loss or a difference of losses in percent, with its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Loss {
+pub(super) struct SlowdownLoss {
     pub(super) value: f64,
     pub(super) low: f64,
     pub(super) high: f64,
 }
 
-impl Loss {
+impl SlowdownLoss {
     /// Returns this loss minus another, independent one.
-    fn less(self, other: Loss) -> Loss {
+    fn less(self, other: SlowdownLoss) -> SlowdownLoss {
         let value = self.value - other.value;
-        Loss {
+        SlowdownLoss {
             value,
             low: value - (self.value - self.low).hypot(other.high - other.value),
             high: value + (self.high - self.value).hypot(other.value - other.low),
@@ -74,14 +74,14 @@ impl MappedProgram<'_> {
     }
 
     /// Returns the loss with this local share on a network; `None` if it was not measured or is withheld.
-    pub(super) fn loss(&self, share: &str, network: Network) -> Option<Loss> {
+    pub(super) fn loss(&self, share: &str, network: NetworkPoint) -> Option<SlowdownLoss> {
         let local = self.local(share)?;
         let row = self.map.latencies_ns.iter().position(|ns| *ns == network.latency_ns)?;
         let column = self.map.bandwidths_bps.iter().position(|bps| *bps == network.rate_bps)?;
         let percent = |slowdown: f64| (slowdown - 1.0) * 100.0;
         let value = percent(*local.slowdown.as_ref()?.get(row)?.get(column)?);
         let [low, high] = local.slowdown_ci95.as_ref()?.get(row)?.get(column)?.map(percent);
-        Some(Loss { value, low, high })
+        Some(SlowdownLoss { value, low, high })
     }
 
     /// Returns the bytes of pages that are fetched from remote memory per second of native time, with the paper's local share.
@@ -93,7 +93,7 @@ impl MappedProgram<'_> {
 /// Returns the values of figures 2 to 6 and table 3, by name.
 pub fn values(mapped: &[MappedProgram]) -> Computed {
     let mut values = Computed::new();
-    let mut put = |name: String, loss: Loss| {
+    let mut put = |name: String, loss: SlowdownLoss| {
         values.insert(format!("{name}.low"), loss.low);
         values.insert(format!("{name}.high"), loss.high);
         values.insert(name, loss.value);
@@ -166,15 +166,15 @@ fn shares(of: &[&MappedProgram]) -> Vec<String> {
 }
 
 /// Returns the mean loss of programs; `None` if the loss of one of them is missing.
-fn mean(of: &[&MappedProgram], share: &str, network: Network) -> Option<Loss> {
-    let losses: Vec<Loss> = of.iter().map(|mapped| mapped.loss(share, network)).collect::<Option<_>>()?;
+fn mean(of: &[&MappedProgram], share: &str, network: NetworkPoint) -> Option<SlowdownLoss> {
+    let losses: Vec<SlowdownLoss> = of.iter().map(|mapped| mapped.loss(share, network)).collect::<Option<_>>()?;
     let count = losses.len() as f64;
     if losses.is_empty() {
         return None;
     }
     let value = losses.iter().map(|loss| loss.value).sum::<f64>() / count;
-    let half = |end: fn(&Loss) -> f64| losses.iter().map(end).map(|d| d * d).sum::<f64>().sqrt() / count;
-    Some(Loss {
+    let half = |end: fn(&SlowdownLoss) -> f64| losses.iter().map(end).map(|d| d * d).sum::<f64>().sqrt() / count;
+    Some(SlowdownLoss {
         value,
         low: value - half(|loss| loss.value - loss.low),
         high: value + half(|loss| loss.high - loss.value),
@@ -183,7 +183,7 @@ fn mean(of: &[&MappedProgram], share: &str, network: Network) -> Option<Loss> {
 
 /// Returns the smallest measured local share, in percent, for which the mean loss is acceptable at this share and at all larger
 /// ones. Returns 100 % if even the largest share is not enough.
-fn need(of: &[&MappedProgram], network: Network) -> Option<f64> {
+fn need(of: &[&MappedProgram], network: NetworkPoint) -> Option<f64> {
     let mut least = None;
     for share in shares(of).iter().rev() {
         if mean(of, share, network)?.value > ALLOWED {
@@ -259,7 +259,7 @@ pub fn table(programs: &[StudyProgram], found: &[ProgramFound]) -> String {
     for MappedProgram { program, map } in &mapped {
         let one = MappedProgram { program, map: map.clone() };
         let cell = |network| match one.loss(SHARE, network) {
-            Some(Loss { value, low, high }) => format!("{value:.0} % ({low:.0} to {high:.0})"),
+            Some(SlowdownLoss { value, low, high }) => format!("{value:.0} % ({low:.0} to {high:.0})"),
             None => "–".into(),
         };
         let why = reason(map);

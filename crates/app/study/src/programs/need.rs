@@ -1,14 +1,14 @@
 //! Least local memory that each program needs on a network, which is the memory that a rack must leave at its servers.
 
-use super::map::{ALLOWED, MappedProgram, Network};
+use super::map::{ALLOWED, MappedProgram, NetworkPoint};
 use std::fmt::Write;
 
 /// Networks of the table: DDC's two targets, and two networks that are faster than the paper requires.
-const NETWORKS: [Network; 4] = [
-    Network { name: "5 us, 40 Gb/s", latency_ns: 5e3, rate_bps: 40_000_000_000 },
-    Network { name: "3 us, 100 Gb/s", latency_ns: 3e3, rate_bps: 100_000_000_000 },
-    Network { name: "1 us, 200 Gb/s", latency_ns: 1e3, rate_bps: 200_000_000_000 },
-    Network { name: "0.5 us, 200 Gb/s", latency_ns: 500.0, rate_bps: 200_000_000_000 },
+const NETWORKS: [NetworkPoint; 4] = [
+    NetworkPoint { name: "5 us, 40 Gb/s", latency_ns: 5e3, rate_bps: 40_000_000_000 },
+    NetworkPoint { name: "3 us, 100 Gb/s", latency_ns: 3e3, rate_bps: 100_000_000_000 },
+    NetworkPoint { name: "1 us, 200 Gb/s", latency_ns: 1e3, rate_bps: 200_000_000_000 },
+    NetworkPoint { name: "0.5 us, 200 Gb/s", latency_ns: 500.0, rate_bps: 200_000_000_000 },
 ];
 
 /// Bits of a page.
@@ -16,7 +16,7 @@ const PAGE_BITS: f64 = 4096.0 * 8.0;
 
 /// Local memory that is enough to keep the loss within 5 %, in percent of the footprint.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Needed {
+enum NeededMemory {
     Share(f64),
     /// More than the largest share that was measured.
     MoreThan(f64),
@@ -35,8 +35,8 @@ pub fn text(mapped: &[MappedProgram]) -> String {
     );
     for mapped in &several {
         let cells = NETWORKS.map(|network| match needed(mapped, network) {
-            Some(Needed::Share(share)) => format!("{share} %"),
-            Some(Needed::MoreThan(share)) => format!("> {share} %"),
+            Some(NeededMemory::Share(share)) => format!("{share} %"),
+            Some(NeededMemory::MoreThan(share)) => format!("> {share} %"),
             None => "–".into(),
         });
         let _ = writeln!(text, "| {} | {} |", mapped.program.name, cells.join(" | "));
@@ -50,20 +50,20 @@ pub fn text(mapped: &[MappedProgram]) -> String {
 
 /// Returns a description of the number of pages that a program may fetch per second, which is the acceptable loss divided by the
 /// time of a page.
-fn allowance(network: Network) -> String {
+fn allowance(network: NetworkPoint) -> String {
     let page_ns = network.latency_ns + PAGE_BITS * 1e9 / network.rate_bps as f64;
     let pages = ALLOWED / 100.0 * 1e9 / page_ns;
     format!("{:.1} us for a page: 5 % are {:.0},000 pages in a second", page_ns / 1e3, pages / 1e3)
 }
 
 /// Returns a sentence with the local memory that each program needs on a network.
-fn sentence(several: &[&MappedProgram], network: Network) -> String {
+fn sentence(several: &[&MappedProgram], network: NetworkPoint) -> String {
     let (mut enough, mut more) = (Vec::new(), Vec::new());
     for mapped in several {
         let name = &mapped.program.name;
         match needed(mapped, network) {
-            Some(Needed::Share(share)) => enough.push(format!("{name} with {share} % local")),
-            Some(Needed::MoreThan(share)) => more.push(format!("{name} with {share} % local")),
+            Some(NeededMemory::Share(share)) => enough.push(format!("{name} with {share} % local")),
+            Some(NeededMemory::MoreThan(share)) => more.push(format!("{name} with {share} % local")),
             None => {}
         }
     }
@@ -80,14 +80,14 @@ fn sentence(several: &[&MappedProgram], network: Network) -> String {
 
 /// Returns the smallest measured local share for which a program's loss is acceptable at this share and at all larger ones. Shares
 /// below a share whose answer is withheld do not count. Returns `None` if the answer of the largest share is withheld.
-fn needed(mapped: &MappedProgram, network: Network) -> Option<Needed> {
+fn needed(mapped: &MappedProgram, network: NetworkPoint) -> Option<NeededMemory> {
     let mut needed = None;
     for local in mapped.map.locals.iter().rev() {
         let share = local.local.trim_end_matches('%').parse().ok()?;
         let is_allowed = mapped.loss(&local.local, network).map(|loss| loss.value <= ALLOWED);
         match (is_allowed, needed) {
-            (Some(true), _) => needed = Some(Needed::Share(share)),
-            (Some(false), None) => return Some(Needed::MoreThan(share)),
+            (Some(true), _) => needed = Some(NeededMemory::Share(share)),
+            (Some(false), None) => return Some(NeededMemory::MoreThan(share)),
             (_, known) => return known,
         }
     }
@@ -116,7 +116,7 @@ mod tests {
         let mapped = mapped(&programs, &found);
         let of = |n: usize| needed(&mapped[n], NETWORKS[0]);
         let expected =
-            [Needed::Share(40.0), Needed::Share(60.0), Needed::MoreThan(60.0), Needed::Share(60.0)];
+            [NeededMemory::Share(40.0), NeededMemory::Share(60.0), NeededMemory::MoreThan(60.0), NeededMemory::Share(60.0)];
         assert_eq!([of(0), of(1), of(2), of(3)], expected.map(Some));
         let text = text(&mapped);
         // A loss of 8 % at 5 us is 4.8 % at 3 us. These maps have no links of 200 Gb/s.

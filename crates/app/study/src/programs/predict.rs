@@ -85,7 +85,7 @@ fn means(points: &[(f64, f64)]) -> (f64, f64) {
 
 /// A measured loss and its prediction, both in percent.
 #[derive(Debug, Clone, PartialEq)]
-struct Predicted {
+struct PredictedLoss {
     program: String,
     loss: f64,
     predicted: f64,
@@ -93,14 +93,14 @@ struct Predicted {
 
 /// Predicts the loss of each program from the other programs (leave-one-out). `predict` returns the logarithm of the loss. The result
 /// is empty for fewer programs than `least`.
-fn left_out(rated: &[Rated], least: usize, predict: impl Fn(&[&Rated], &Rated) -> f64) -> Vec<Predicted> {
+fn left_out(rated: &[Rated], least: usize, predict: impl Fn(&[&Rated], &Rated) -> f64) -> Vec<PredictedLoss> {
     if rated.len() < least {
         return Vec::new();
     }
     let one = |(number, one): (usize, &Rated)| {
         let others: Vec<&Rated> =
             rated.iter().enumerate().filter(|(other, _)| *other != number).map(|(_, other)| other).collect();
-        Predicted {
+        PredictedLoss {
             program: one.program.clone(),
             loss: one.loss.exp(),
             predicted: predict(&others, one).exp(),
@@ -110,7 +110,7 @@ fn left_out(rated: &[Rated], least: usize, predict: impl Fn(&[&Rated], &Rated) -
 }
 
 /// Predicts that the loss is proportional to one rate. The factor is the geometric mean of the ratios of loss to rate.
-fn by_one(rated: &[Rated], rate: impl Fn(&Rated) -> f64) -> Vec<Predicted> {
+fn by_one(rated: &[Rated], rate: impl Fn(&Rated) -> f64) -> Vec<PredictedLoss> {
     left_out(rated, LEAST[0], |others, one| {
         let ratio = others.iter().map(|other| other.loss - rate(other)).sum::<f64>() / others.len() as f64;
         rate(one) + ratio
@@ -119,7 +119,7 @@ fn by_one(rated: &[Rated], rate: impl Fn(&Rated) -> f64) -> Vec<Predicted> {
 
 /// Predicts that the loss is proportional to the product of powers of both rates, whose exponents add up to 1. The exponents are
 /// fitted by least squares on the logarithms.
-fn by_both(rated: &[Rated]) -> Vec<Predicted> {
+fn by_both(rated: &[Rated]) -> Vec<PredictedLoss> {
     let lines = |one: &Rated| one.lines.unwrap_or_default();
     left_out(rated, LEAST[1], |others, one| {
         let points: Vec<(f64, f64)> =
@@ -131,8 +131,8 @@ fn by_both(rated: &[Rated]) -> Vec<Predicted> {
 }
 
 /// Returns the median of the relative errors in percent.
-fn median_error(predicted: &[Predicted]) -> Option<f64> {
-    let error = |one: &Predicted| (one.predicted / one.loss - 1.0).abs() * 100.0;
+fn median_error(predicted: &[PredictedLoss]) -> Option<f64> {
+    let error = |one: &PredictedLoss| (one.predicted / one.loss - 1.0).abs() * 100.0;
     let mut errors: Vec<f64> = predicted.iter().map(error).collect();
     errors.sort_by(f64::total_cmp);
     middle(&errors)
@@ -149,7 +149,7 @@ pub fn picture(name: &str, rated: &[Rated]) -> Option<Picture> {
     }
     let names: Vec<String> = by_pages.iter().map(|one| one.program.clone()).collect();
     let place = |program: &str| names.iter().position(|name| name == program).map(|place| place as f64);
-    let series = |predicted: &[Predicted], of: fn(&Predicted) -> f64| {
+    let series = |predicted: &[PredictedLoss], of: fn(&PredictedLoss) -> f64| {
         predicted.iter().filter_map(|one| Some((place(&one.program)?, of(one)))).collect()
     };
     let chart = SeriesChart {

@@ -24,10 +24,10 @@ const BATCH: usize = 64 * 1024;
 /// A Parquet file that can be read as record batches.
 pub(crate) struct Stored {
     file: SerializedFileReader<File>,
-    columns: Vec<Column>,
+    columns: Vec<ReadColumn>,
 }
 
-struct Column {
+struct ReadColumn {
     name: String,
     nullable: bool,
     /// Type of the column's values, or as an error a description of a type that cannot be read.
@@ -42,7 +42,7 @@ impl Stored {
     pub(crate) fn open(file: File) -> Result<Stored, ParquetError> {
         let file = SerializedFileReader::new(file)?;
         let described = file.metadata().file_metadata().schema_descr();
-        let column = |of: &Arc<parquet::schema::types::ColumnDescriptor>| Column {
+        let column = |of: &Arc<parquet::schema::types::ColumnDescriptor>| ReadColumn {
             name: of.path().string(),
             nullable: of.max_def_level() > 0,
             holds: types::arrow(of),
@@ -63,7 +63,7 @@ impl Stored {
 
     /// Returns the schema of those columns that are `wanted` and that can be read.
     pub(crate) fn schema(&self, wanted: impl Fn(&str) -> bool) -> SchemaRef {
-        let field = |column: &Column| {
+        let field = |column: &ReadColumn| {
             let holds = column.holds.as_ref().ok()?.clone();
             wanted(&column.name).then(|| Field::new(&column.name, holds, column.nullable))
         };
@@ -82,8 +82,8 @@ impl Stored {
     ) -> impl Iterator<Item = Result<RecordBatch, ParquetError>> {
         (0..self.file.num_row_groups()).flat_map(move |number| {
             match self.file.get_row_group(number).and_then(|group| self.group(&*group, schema)) {
-                Ok(group) => Group::Good(group),
-                Err(why) => Group::Bad(Some(why)),
+                Ok(group) => RowGroupBatches::Good(group),
+                Err(why) => RowGroupBatches::Bad(Some(why)),
             }
         })
     }
@@ -102,7 +102,7 @@ impl Stored {
 }
 
 /// Iterator over the batches of a row group.
-enum Group {
+enum RowGroupBatches {
     Good(Good),
     Bad(Option<ParquetError>),
 }
@@ -113,14 +113,14 @@ struct Good {
     left: usize,
 }
 
-impl Iterator for Group {
+impl Iterator for RowGroupBatches {
     type Item = Result<RecordBatch, ParquetError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         match self {
-            Group::Bad(why) => why.take().map(Err),
-            Group::Good(Good { left: 0, .. }) => None,
-            Group::Good(good) => {
+            RowGroupBatches::Bad(why) => why.take().map(Err),
+            RowGroupBatches::Good(Good { left: 0, .. }) => None,
+            RowGroupBatches::Good(good) => {
                 let next = good.next();
                 if next.is_err() {
                     good.left = 0;
@@ -180,14 +180,14 @@ fn array(field: &Field, column: &mut ColumnReader, rows: usize) -> Result<ArrayR
 }
 
 /// Values of some rows of a column.
-struct Taken<T> {
+struct ColumnSlice<T> {
     /// Values of those rows that have a value.
     values: Vec<T>,
     /// Definition level of each row: 1 with a value, 0 without. `None` if every row has a value.
     levels: Option<Vec<i16>>,
 }
 
-impl<T> Taken<T> {
+impl<T> ColumnSlice<T> {
     /// Passes the value of each row to `to`.
     fn each(self, mut to: impl FnMut(Option<T>) -> Result<(), ParquetError>) -> Result<(), ParquetError> {
         let mut values = self.values.into_iter();
@@ -207,19 +207,19 @@ fn take<T: stored::DataType>(
     column: &mut ColumnReaderImpl<T>,
     rows: usize,
     nullable: bool,
-) -> Result<Taken<T::T>, ParquetError> {
+) -> Result<ColumnSlice<T::T>, ParquetError> {
     let (mut values, mut levels) = (Vec::new(), nullable.then(Vec::new));
     let (read, present, _) = column.read_records(rows, levels.as_mut(), None, &mut values)?;
     let short = read != rows || levels.as_ref().map_or(present, Vec::len) != rows || present != values.len();
     if short {
         Err(general(format!("a column ends {} rows early", rows - read.min(rows))))
     } else {
-        Ok(Taken { values, levels })
+        Ok(ColumnSlice { values, levels })
     }
 }
 
 fn numbers<T: Copy, A: ArrowPrimitiveType>(
-    taken: Taken<T>,
+    taken: ColumnSlice<T>,
     arrow: impl Fn(T) -> A::Native,
 ) -> Result<ArrayRef, ParquetError> {
     if taken.levels.is_none() {
@@ -234,7 +234,7 @@ fn numbers<T: Copy, A: ArrowPrimitiveType>(
     Ok(Arc::new(values.into_iter().collect::<PrimitiveArray<A>>()))
 }
 
-fn texts(taken: Taken<ByteArray>) -> Result<ArrayRef, ParquetError> {
+fn texts(taken: ColumnSlice<ByteArray>) -> Result<ArrayRef, ParquetError> {
     let mut texts = StringBuilder::new();
     taken.each(|value| match value {
         Some(bytes) => {

@@ -8,7 +8,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, RecordBatch, St
 use arrow_schema::{DataType, Field, Schema};
 use parquet::file::properties::WriterProperties;
 use proptest::prelude::*;
-use unrack_testing::Folder;
+use unrack_testing::TestFolder;
 
 use super::{Stored, StoredWriter};
 
@@ -69,7 +69,7 @@ proptest! {
         };
         let batches: Vec<_> = groups.iter().map(batch).collect();
 
-        let folder = Folder::new("stored");
+        let folder = TestFolder::new("stored");
         let path = folder.join("some.parquet");
         let properties = WriterProperties::builder().set_dictionary_enabled(dictionary).build();
         let mut writer = StoredWriter::new(File::create(&path).unwrap(), &schema, properties).unwrap();
@@ -98,7 +98,7 @@ proptest! {
 /// A row group is read in several batches.
 #[test]
 fn long_groups_come_in_parts() {
-    let folder = Folder::new("stored-long");
+    let folder = TestFolder::new("stored-long");
     let path = folder.join("some.parquet");
     let values: PrimitiveArray<UInt64Type> =
         (0..200_000_u64).map(|row| (row % 3 > 0).then_some(row)).collect();

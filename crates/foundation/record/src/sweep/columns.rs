@@ -13,7 +13,7 @@ use crate::table::{TABLE_KEY, properties};
 use crate::{AtomicFile, RecordError};
 
 /// Name of a column, its values, and whether values may be absent.
-type Column = (String, ArrayRef, bool);
+type SweepColumn = (String, ArrayRef, bool);
 
 /// Key whose values are also a figure of each simulation, so that it gets no separate column.
 const SEED: &str = "seed";
@@ -28,7 +28,7 @@ impl Sweep {
         let path = path.as_ref();
         let columns = self.columns();
         let field =
-            |(name, values, may_lack): &Column| Field::new(name, values.data_type().clone(), *may_lack);
+            |(name, values, may_lack): &SweepColumn| Field::new(name, values.data_type().clone(), *may_lack);
         let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
         let arrays = columns.into_iter().map(|(_, values, _)| values).collect();
         let batch =
@@ -41,9 +41,9 @@ impl Sweep {
         writer.into_inner().map_err(failed)?.commit()
     }
 
-    fn columns(&self) -> Vec<Column> {
+    fn columns(&self) -> Vec<SweepColumn> {
         let figures = self.figure_columns();
-        let mut columns: Vec<Column> = Vec::new();
+        let mut columns: Vec<SweepColumn> = Vec::new();
         for (n, key) in self.keys.iter().enumerate().filter(|(_, key)| *key != SEED) {
             let texts: Vec<&str> = self.points.iter().map(|point| point.values[n].as_str()).collect();
             let (mut name, values) = axis::column(key, &texts);
@@ -56,7 +56,7 @@ impl Sweep {
         columns
     }
 
-    fn figure_columns(&self) -> Vec<Column> {
+    fn figure_columns(&self) -> Vec<SweepColumn> {
         let text = |of: fn(&SweepPoint) -> &str| -> ArrayRef {
             Arc::new(StringArray::from_iter_values(self.points.iter().map(of)))
         };
@@ -134,7 +134,7 @@ mod tests {
         Sweep { version: String::new(), keys, points: rows.iter().map(point).collect() }
     }
 
-    fn named<'a>(columns: &'a [Column], name: &str) -> &'a dyn Array {
+    fn named<'a>(columns: &'a [SweepColumn], name: &str) -> &'a dyn Array {
         let found: Vec<_> = columns.iter().filter(|(of, ..)| of == name).collect();
         assert_eq!(found.len(), 1, "{name}: {columns:?}");
         &found[0].1

@@ -8,13 +8,13 @@ use arrow_schema::{DataType, Field};
 
 /// Reason why a column cannot be read: the type of the whole column, or one of its rows.
 #[derive(Debug, PartialEq)]
-pub enum Mismatch {
+pub enum ColumnMismatch {
     Type,
     Row(usize, String),
 }
 
 /// A type that a column can have as its values.
-pub trait Cell: Copy {
+pub trait ColumnValue: Copy {
     /// Type of the column, as named in error messages.
     const HOLDS: &'static str;
 
@@ -26,7 +26,7 @@ pub trait Cell: Copy {
     ///
     /// # Errors
     /// If the array has another type, or a value is missing.
-    fn values(array: &dyn Array) -> Result<Vec<Self>, Mismatch>;
+    fn values(array: &dyn Array) -> Result<Vec<Self>, ColumnMismatch>;
 }
 
 macro_rules! number_cell {
@@ -58,7 +58,7 @@ number_cell!(u64, UInt64Type, "UInt64", or UInt32Type);
 number_cell!(f64, Float64Type, "Float64");
 
 /// An optional value, stored as null if absent.
-impl Cell for Option<u64> {
+impl ColumnValue for Option<u64> {
     const HOLDS: &'static str = "UInt64 or nothing";
 
     fn field(name: &str) -> Field {
@@ -67,18 +67,18 @@ impl Cell for Option<u64> {
     fn array(values: Vec<Option<u64>>) -> ArrayRef {
         Arc::new(PrimitiveArray::<UInt64Type>::from(values))
     }
-    fn values(array: &dyn Array) -> Result<Vec<Option<u64>>, Mismatch> {
+    fn values(array: &dyn Array) -> Result<Vec<Option<u64>>, ColumnMismatch> {
         Ok(typed::<PrimitiveArray<UInt64Type>>(array)?.iter().collect())
     }
 }
 
-pub(crate) fn typed<A: Array + 'static>(array: &dyn Array) -> Result<&A, Mismatch> {
-    array.as_any().downcast_ref().ok_or(Mismatch::Type)
+pub(crate) fn typed<A: Array + 'static>(array: &dyn Array) -> Result<&A, ColumnMismatch> {
+    array.as_any().downcast_ref().ok_or(ColumnMismatch::Type)
 }
 
-pub(crate) fn no_nulls(array: &dyn Array) -> Result<(), Mismatch> {
+pub(crate) fn no_nulls(array: &dyn Array) -> Result<(), ColumnMismatch> {
     match (0..array.len()).find(|&i| array.is_null(i)) {
-        Some(row) if array.null_count() > 0 => Err(Mismatch::Row(row, "the value is missing".into())),
+        Some(row) if array.null_count() > 0 => Err(ColumnMismatch::Row(row, "the value is missing".into())),
         _ => Ok(()),
     }
 }

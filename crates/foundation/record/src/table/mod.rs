@@ -13,12 +13,12 @@ pub(crate) mod text;
 mod write;
 
 pub(crate) use cell::kind;
-pub(crate) use cell::{Cell, Mismatch};
-pub(crate) use read::{Batch, read};
+pub(crate) use cell::{ColumnValue, ColumnMismatch};
+pub(crate) use read::{RowBatch, read};
 pub use read::{read_batches, rows_of};
 pub(crate) use write::Writer;
 pub(crate) use write::properties;
-pub use write::{Batches, to_batches};
+pub use write::{RowBatches, to_batches};
 
 use arrow_array::ArrayRef;
 use arrow_schema::Field;
@@ -47,19 +47,19 @@ pub trait TableKind: Columnar {
 /// Rows that can be converted into columns. Implemented by [`table!`].
 pub trait Columnar: Copy + Sized {
     /// The columns, one vector per column.
-    type Columns: Default;
+    type ColumnSet: Default;
 
     /// Returns the names and types of the columns.
     fn fields() -> Vec<Field>;
     /// Appends a row to the columns.
-    fn push(self, columns: &mut Self::Columns);
+    fn push(self, columns: &mut Self::ColumnSet);
     /// Returns the collected columns, and empties them.
-    fn take(columns: &mut Self::Columns) -> Vec<ArrayRef>;
+    fn take(columns: &mut Self::ColumnSet) -> Vec<ArrayRef>;
     /// Appends the rows of a batch to `rows`.
     ///
     /// # Errors
     /// If a column is missing or has another type.
-    fn read(batch: &Batch, rows: &mut Vec<Self>) -> Result<(), RecordError>;
+    fn read(batch: &RowBatch, rows: &mut Vec<Self>) -> Result<(), RecordError>;
 }
 
 /// Key of the metadata entry that contains the table's name.

@@ -7,9 +7,9 @@ use arrow_array::RecordBatch;
 use parquet::file::metadata::KeyValue;
 use serde_json::Value;
 
-use super::cell::{Cell, Mismatch};
+use super::cell::{ColumnValue, ColumnMismatch};
 use super::guard::guarded;
-use super::{Batches, TABLE_KEY, TableKind};
+use super::{RowBatches, TABLE_KEY, TableKind};
 use crate::RecordError;
 use crate::storage::Stored;
 use unrack_input::clipped;
@@ -40,7 +40,7 @@ pub fn rows_of(path: impl AsRef<Path>) -> Result<u64, RecordError> {
 ///
 /// # Errors
 /// If the file cannot be read, or a column has another type.
-pub fn read_batches(path: impl AsRef<Path>) -> Result<Batches, RecordError> {
+pub fn read_batches(path: impl AsRef<Path>) -> Result<RowBatches, RecordError> {
     let path = path.as_ref();
     let file = unrack_input::open(path, u64::MAX)?;
     let all = || {
@@ -81,18 +81,18 @@ fn read_file<R: TableKind>(path: &Path, file: File) -> Result<(R::Meta, Vec<R>),
     let schema = stored.schema(|name| fields.iter().any(|field| field.name() == name));
     // A batch without rows but with all columns, so that a wrong schema is found before many rows are read.
     let empty = RecordBatch::new_empty(schema.clone());
-    R::read(&Batch { path, stored, batch: empty, first_row: 0 }, &mut rows)?;
+    R::read(&RowBatch { path, stored, batch: empty, first_row: 0 }, &mut rows)?;
     let meta = meta::<R>(path, stored.entries())?;
     for batch in stored.batches(&schema) {
         let batch = batch.map_err(|why| damaged(path, why))?;
         // Memory is reserved before the rows are read, because a file of a few bytes can contain a repeated row many million times.
         rows.try_reserve(batch.num_rows()).map_err(|why| damaged(path, why))?;
-        read_batch(&Batch { path, stored, batch, first_row: rows.len() }, &mut rows)?;
+        read_batch(&RowBatch { path, stored, batch, first_row: rows.len() }, &mut rows)?;
     }
     Ok((meta, rows))
 }
 
-fn read_batch<R: TableKind>(batch: &Batch, rows: &mut Vec<R>) -> Result<(), RecordError> {
+fn read_batch<R: TableKind>(batch: &RowBatch, rows: &mut Vec<R>) -> Result<(), RecordError> {
     R::read(batch, rows)?;
     for i in batch.first_row..rows.len() {
         let previous = i.checked_sub(1).map(|previous| &rows[previous]);
@@ -148,14 +148,14 @@ fn bad_meta<R: TableKind>(path: &Path, why: impl std::fmt::Display) -> RecordErr
 }
 
 /// A batch of rows of a file, accessible by columns.
-pub struct Batch<'a> {
+pub struct RowBatch<'a> {
     path: &'a Path,
     stored: &'a Stored,
     batch: RecordBatch,
     first_row: usize,
 }
 
-impl Batch<'_> {
+impl RowBatch<'_> {
     /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.batch.num_rows()
@@ -165,7 +165,7 @@ impl Batch<'_> {
     ///
     /// # Errors
     /// If the column is missing or has another type.
-    pub fn column<C: Cell>(&self, column: &'static str) -> Result<Vec<C>, RecordError> {
+    pub fn column<C: ColumnValue>(&self, column: &'static str) -> Result<Vec<C>, RecordError> {
         let path = || self.path.to_path_buf();
         let expected = || C::HOLDS;
         let mistyped = |found: &str| RecordError::MistypedColumn {
@@ -181,8 +181,8 @@ impl Batch<'_> {
             });
         };
         C::values(array).map_err(|mismatch| match mismatch {
-            Mismatch::Type => mistyped(&array.data_type().to_string()),
-            Mismatch::Row(row, why) => {
+            ColumnMismatch::Type => mistyped(&array.data_type().to_string()),
+            ColumnMismatch::Row(row, why) => {
                 let (row, why) = (self.first_row + row, format!("column `{column}`: {why}"));
                 RecordError::BadRow { path: path(), row, why }
             }

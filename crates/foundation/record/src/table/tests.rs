@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
-use unrack_testing::Folder;
+use unrack_testing::TestFolder;
 
 use super::properties;
 use crate::storage::StoredWriter;
@@ -37,7 +37,7 @@ fn foreign_columns(kinds: &[Option<&str>]) -> Vec<(&'static str, ArrayRef)> {
 
 #[test]
 fn a_table_of_another_program_is_read() {
-    let folder = Folder::new("foreign");
+    let folder = TestFolder::new("foreign");
     let path = folder.join("some.parquet");
     write_foreign(&path, foreign_columns(&[Some("fetch"), Some("write-back")]), COMPLETIONS_META);
     let (meta, rows) = completions::read(&path).unwrap();
@@ -48,7 +48,7 @@ fn a_table_of_another_program_is_read() {
 
 #[test]
 fn messages_whose_ideal_time_was_the_unloaded_one_are_refused() {
-    let folder = Folder::new("earlier");
+    let folder = TestFolder::new("earlier");
     let path = folder.join("messages.parquet");
     let numbers = Arc::new(UInt64Array::from(vec![3])) as ArrayRef;
     let slowdown = Arc::new(arrow_array::Float64Array::from(vec![1.0])) as ArrayRef;
@@ -62,7 +62,7 @@ fn messages_whose_ideal_time_was_the_unloaded_one_are_refused() {
 
 #[test]
 fn sizes_of_32_bits_and_of_64_are_read() {
-    let folder = Folder::new("narrow");
+    let folder = TestFolder::new("narrow");
     let path = folder.join("some.parquet");
     let bytes = |array: ArrayRef| {
         let mut columns = foreign_columns(&[Some("fetch"), Some("fetch")]);
@@ -87,7 +87,7 @@ fn refusal(path: &Path) -> String {
 
 #[test]
 fn refusals_name_the_column_and_the_row() {
-    let folder = Folder::new("refusals");
+    let folder = TestFolder::new("refusals");
     let path = folder.join("some.parquet");
     let write = |columns| write_foreign(&path, columns, COMPLETIONS_META);
 
@@ -110,7 +110,7 @@ fn refusals_name_the_column_and_the_row() {
 
 #[test]
 fn refusals_name_the_metadata() {
-    let folder = Folder::new("refusals-meta");
+    let folder = TestFolder::new("refusals-meta");
     let path = folder.join("some.parquet");
     let write = |metadata| write_foreign(&path, foreign_columns(&[Some("fetch")]), metadata);
     write(&[("unrack.fabric", "\"mine\"")]);

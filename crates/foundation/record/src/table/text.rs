@@ -8,7 +8,7 @@ use arrow_schema::{DataType, Field};
 
 use unrack_input::clipped;
 
-use super::cell::{Mismatch, no_nulls, typed};
+use super::cell::{ColumnMismatch, no_nulls, typed};
 
 pub(crate) fn field(name: &str) -> Field {
     let words = DataType::Dictionary(DataType::Int8.into(), DataType::Utf8.into());
@@ -25,13 +25,13 @@ pub(crate) fn values<T: Copy>(
     array: &dyn Array,
     words: &[&str],
     from_name: impl Fn(&str) -> Option<T>,
-) -> Result<Vec<T>, Mismatch> {
+) -> Result<Vec<T>, ColumnMismatch> {
     let texts = typed::<StringArray>(array)?;
     no_nulls(array)?;
     let value = |row| {
         let text: &str = texts.value(row);
         let unknown = || format!("`{}` is not one of {}", clipped(text), words.join(", "));
-        from_name(text).ok_or_else(|| Mismatch::Row(row, unknown()))
+        from_name(text).ok_or_else(|| ColumnMismatch::Row(row, unknown()))
     };
     (0..texts.len()).map(value).collect()
 }

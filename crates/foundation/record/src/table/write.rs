@@ -19,17 +19,17 @@ use crate::{AtomicFile, RecordError};
 const ROW_GROUP: usize = 128 * 1024;
 
 /// Rows in Arrow's representation: the schema, with the table's name and metadata, and batches of columns.
-pub type Batches = (Arc<Schema>, Vec<RecordBatch>);
+pub type RowBatches = (Arc<Schema>, Vec<RecordBatch>);
 
 /// Converts rows into batches of columns.
-pub fn to_batches<R: TableKind>(rows: impl Iterator<Item = R>, meta: &R::Meta) -> Batches {
+pub fn to_batches<R: TableKind>(rows: impl Iterator<Item = R>, meta: &R::Meta) -> RowBatches {
     let entries = entries::<R>(meta).expect("metadata are numbers and text");
     let schema = Arc::new(
         Schema::new(R::fields())
             .with_metadata(entries.into_iter().collect::<std::collections::BTreeMap<_, _>>()),
     );
-    let (mut columns, mut waiting, mut batches) = (R::Columns::default(), 0, Vec::new());
-    let batch = |columns: &mut R::Columns| {
+    let (mut columns, mut waiting, mut batches) = (R::ColumnSet::default(), 0, Vec::new());
+    let batch = |columns: &mut R::ColumnSet| {
         RecordBatch::try_new(schema.clone(), R::take(columns)).expect("columns follow the schema")
     };
     for row in rows {
@@ -50,7 +50,7 @@ pub fn to_batches<R: TableKind>(rows: impl Iterator<Item = R>, meta: &R::Meta) -
 pub struct Writer<R: TableKind> {
     parquet: StoredWriter<AtomicFile>,
     schema: Arc<Schema>,
-    columns: R::Columns,
+    columns: R::ColumnSet,
     waiting: usize,
     rows: usize,
     last: Option<R>,
@@ -67,7 +67,7 @@ impl<R: TableKind> Writer<R> {
         let file = AtomicFile::create(path)?;
         let parquet =
             StoredWriter::new(file, &schema, properties(&schema)).map_err(|why| cannot_write(path, why))?;
-        Ok(Writer { parquet, schema, columns: R::Columns::default(), waiting: 0, rows: 0, last: None })
+        Ok(Writer { parquet, schema, columns: R::ColumnSet::default(), waiting: 0, rows: 0, last: None })
     }
 
     /// Adds a row.

@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn only_changes_are_written() {
-        let folder = unrack_testing::Folder::new("vcd");
+        let folder = unrack_testing::TestFolder::new("vcd");
         let path = folder.join("some.vcd");
         let mut vcd = Vcd::create(&path, 2_560).unwrap();
         let (bits, text) = (vcd.signal("a", "x", Signal::Bits(4)), vcd.signal("b", "y", Signal::Text));

@@ -11,7 +11,7 @@ use iced_x86::{
 use unrack_lines::instruction::{BlockEnding, Instruction, MemoryUse};
 
 /// Decoder of x86-64 instructions.
-pub(crate) struct Decoder {
+pub(crate) struct InstructionDecoder {
     factory: InstructionInfoFactory,
 }
 
@@ -39,9 +39,9 @@ pub(crate) struct Flow {
     pub(crate) is_call: bool,
 }
 
-impl Decoder {
-    pub(crate) fn new() -> Decoder {
-        Decoder { factory: InstructionInfoFactory::new() }
+impl InstructionDecoder {
+    pub(crate) fn new() -> InstructionDecoder {
+        InstructionDecoder { factory: InstructionInfoFactory::new() }
     }
 
     /// Returns whether an instruction continues beyond these bytes.

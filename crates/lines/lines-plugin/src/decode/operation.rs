@@ -94,20 +94,20 @@ fn of_vectors(native: &Native) -> OperationClass {
 
 /// Name prefixes of the instructions of one execution unit. All instructions with a prefix of the first list belong
 /// to it, and those floating-point vector instructions with a prefix of the second (`divps`, but not `divide`).
-type Unit = (&'static [&'static str], &'static [&'static str]);
+type ExecutionUnit = (&'static [&'static str], &'static [&'static str]);
 
 /// Instructions with the latency of a division.
-const DIVIDER: Unit = (
+const DIVIDER: ExecutionUnit = (
     &["fdiv", "fsqrt", "fprem", "fidiv", "fpatan", "fsin", "fcos", "fptan", "fyl2x", "f2xm1"],
     &["div", "sqrt"],
 );
 /// Instructions with the latency of a multiplication, including those of integer vectors and of cryptography.
-const MULTIPLIER: Unit = (
+const MULTIPLIER: ExecutionUnit = (
     &["fmul", "fimul", "pmul", "pmadd", "aes", "pclmul", "sha", "mpsadbw", "psadbw"],
     &["mul", "fmadd", "fmsub", "fnmadd", "fnmsub", "dp", "rcp", "rsqrt"],
 );
 /// Instructions with the latency of an addition.
-const ADDER: Unit = (
+const ADDER: ExecutionUnit = (
     &["cvt", "fadd", "fsub", "fiadd", "fisub", "fcom", "fucom", "fild", "fist", "frnd"],
     &["add", "sub", "min", "max", "cmp", "comi", "ucomi", "hadd", "hsub", "round"],
 );

@@ -12,7 +12,7 @@ const RSI: u8 = GENERAL + 6;
 const RDI: u8 = GENERAL + 7;
 
 fn decoded(bytes: &[u8]) -> Decoded {
-    Decoder::new().decode(bytes, 0x1000)
+    InstructionDecoder::new().decode(bytes, 0x1000)
 }
 
 /// Checks the registers of an instruction, in any order: addresses, sources, targets.
@@ -198,7 +198,7 @@ fn results_of_wide_products_are_both_named() {
 /// An instruction whose bytes end with the page is not one that no processor knows.
 #[test]
 fn instructions_without_their_last_bytes_are_cut() {
-    let decoder = Decoder::new();
+    let decoder = InstructionDecoder::new();
     let load = [0x48, 0x8b, 0x74, 0x24, 0x40]; // mov rsi, [rsp + 0x40]
     assert!((1..load.len()).all(|bytes| decoder.is_cut(&load[..bytes], 0xffc)));
     assert!(!decoder.is_cut(&load, 0xffc));

@@ -45,7 +45,7 @@ struct Folded {
 }
 
 /// Indices and tags of a branch in the tables.
-struct Place {
+struct TableIndices {
     base: usize,
     indices: [usize; TABLES],
     tags: [u16; TABLES],
@@ -78,9 +78,9 @@ impl Tage {
         predicted != is_taken
     }
 
-    fn place(&self, address: u64) -> Place {
+    fn place(&self, address: u64) -> TableIndices {
         let hash = (address ^ address >> TAGGED_BITS) as u32;
-        let mut place = Place { base: address as usize % BASE, indices: [0; TABLES], tags: [0; TABLES] };
+        let mut place = TableIndices { base: address as usize % BASE, indices: [0; TABLES], tags: [0; TABLES] };
         for (table, folded) in self.folded.iter().enumerate() {
             place.indices[table] = (hash ^ hash >> (table + 1) ^ folded.index) as usize % TAGGED;
             // Departure: the paper folds the history a third time for the tag. Here the folding of the index is used
@@ -92,11 +92,11 @@ impl Tage {
     }
 
     /// Returns the table with the longest history below `limit` that has an entry for the branch.
-    fn matching(&self, place: &Place, limit: usize) -> Option<usize> {
+    fn matching(&self, place: &TableIndices, limit: usize) -> Option<usize> {
         (0..limit).rev().find(|&table| self.tables[table][place.indices[table]].tag == place.tags[table])
     }
 
-    fn prediction(&self, place: &Place, table: Option<usize>) -> bool {
+    fn prediction(&self, place: &TableIndices, table: Option<usize>) -> bool {
         match table {
             Some(table) => self.tables[table][place.indices[table]].counter >= 0,
             None => self.base[place.base] >= 0,
@@ -104,7 +104,7 @@ impl Tage {
     }
 
     /// Section 3.1: the alternate prediction is preferred to an entry that is new, weak and not yet useful.
-    fn final_prediction(&self, place: &Place, provider: Option<usize>, other: bool) -> bool {
+    fn final_prediction(&self, place: &TableIndices, provider: Option<usize>, other: bool) -> bool {
         let Some(table) = provider else { return other };
         let entry = self.tables[table][place.indices[table]];
         let is_new = entry.useful == 0 && matches!(entry.counter, -1 | 0);
@@ -112,7 +112,7 @@ impl Tage {
     }
 
     /// Section 3.2.1: updates the usefulness if the two predictions differ, and the counter of the provider.
-    fn learn(&mut self, place: &Place, provider: Option<usize>, other: bool, is_taken: bool) {
+    fn learn(&mut self, place: &TableIndices, provider: Option<usize>, other: bool, is_taken: bool) {
         let Some(table) = provider else {
             let counter = &mut self.base[place.base];
             *counter = step(*counter, is_taken, -2, 1);
@@ -132,7 +132,7 @@ impl Tage {
 
     /// Section 3.2.2: allocates an entry that is not useful in a table with a longer history. If all are useful,
     /// their usefulness is decreased.
-    fn allocate(&mut self, place: &Place, provider: Option<usize>, is_taken: bool) {
+    fn allocate(&mut self, place: &TableIndices, provider: Option<usize>, is_taken: bool) {
         let longer = provider.map_or(0, |table| table + 1)..TABLES;
         let free = longer.clone().find(|&table| self.tables[table][place.indices[table]].useful == 0);
         let Some(table) = free else {

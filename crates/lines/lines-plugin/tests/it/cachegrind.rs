@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use unrack_lines::hierarchy::CacheCounters;
 use unrack_lines::window::Served;
 use unrack_lines_run::{Options, Tools};
-use unrack_testing::{Folder, Needed, skip};
+use unrack_testing::{TestFolder, TestRequirement, skip};
 
 /// Largest difference, as a share of cachegrind's count.
 const TOLERANCE: f64 = 0.02;
@@ -25,7 +25,7 @@ type Misses = [u64; 2];
 fn valgrind() -> bool {
     let found = Command::new("valgrind").arg("--version").output().is_ok();
     if !found {
-        skip(Needed::Valgrind, "valgrind is not installed");
+        skip(TestRequirement::Valgrind, "valgrind is not installed");
     }
     found
 }
@@ -75,7 +75,7 @@ fn misses(caches: &CacheCounters) -> Misses {
 #[track_caller]
 fn same(command: &[OsString]) {
     let Some(tools) = tools().filter(|_| valgrind()) else { return };
-    let folder = Folder::new("cachegrind");
+    let folder = TestFolder::new("cachegrind");
     let (ours, theirs) = (ours(&tools, command, &folder), independent(command, &folder));
     for (level, (ours, theirs)) in ours.into_iter().zip(theirs).enumerate() {
         let difference = (ours as f64 - theirs as f64) / theirs as f64;
@@ -137,7 +137,7 @@ fn join() {
 
 #[test]
 fn a_program_of_the_system() {
-    let folder = Folder::new("sorted");
+    let folder = TestFolder::new("sorted");
     let file = folder.join("numbers");
     let mut random = unrack_basis::SplitMix64::new(1);
     let lines: String = (0..30_000).map(|_| format!("{}\n", random.next_u64())).collect();

@@ -6,7 +6,7 @@ use unrack_lines::hierarchy::CacheCounters;
 use unrack_lines::placement::PagePlacement;
 use unrack_lines::window::{RecordedWindow, Served};
 use unrack_lines_run::{Options, ProcessRecord, Tools};
-use unrack_testing::Folder;
+use unrack_testing::TestFolder;
 
 /// Follows a random cycle through `argv[1]` lines, `argv[2]` times; or where `argv[3]` is given, stores there.
 const CHASE: &str = "
@@ -47,7 +47,7 @@ fn options() -> Options {
     }
 }
 
-fn program(folder: &Folder) -> PathBuf {
+fn program(folder: &TestFolder) -> PathBuf {
     compiled(folder, "chase", CHASE, &["-O2"])
 }
 
@@ -55,7 +55,7 @@ fn process(
     tools: &Tools,
     program: &Path,
     words: &[&str],
-    folder: &Folder,
+    folder: &TestFolder,
 ) -> (ProcessRecord, Vec<RecordedWindow>) {
     let command: Vec<_> = [program.into()].into_iter().chain(words.iter().map(|word| word.into())).collect();
     let mut kept = recorded(tools, &command, &options(), folder);
@@ -75,7 +75,7 @@ fn counters(process: &ProcessRecord) -> CacheCounters {
 /// Returns the loads by level of a longer chase that a shorter one does not have, and the last windows of the longer.
 fn chase(lines: u64, steps: [u64; 2]) -> Option<([u64; 5], Vec<RecordedWindow>)> {
     let tools = tools()?;
-    let folder = Folder::new("chase");
+    let folder = TestFolder::new("chase");
     let program = program(&folder);
     let run = |steps: u64| process(&tools, &program, &[&lines.to_string(), &steps.to_string()], &folder);
     let ((short, _), (long, windows)) = (run(steps[0]), run(steps[1]));
@@ -120,7 +120,7 @@ fn chases_within_the_second_and_last_level_are_served_there() {
 #[test]
 fn stores_beyond_the_last_level_are_written_back() {
     let Some(tools) = tools() else { return };
-    let folder = Folder::new("written");
+    let folder = TestFolder::new("written");
     let program = program(&folder);
     let run = |steps: &str| process(&tools, &program, &["262144", steps, "w"], &folder);
     let ((short, _), (long, windows)) = (run("400000"), run("600000"));
@@ -138,7 +138,7 @@ fn stores_beyond_the_last_level_are_written_back() {
 #[test]
 fn misses_are_counted_by_function_and_mapping() {
     let Some(tools) = tools() else { return };
-    let folder = Folder::new("named");
+    let folder = TestFolder::new("named");
     let (process, _) = process(&tools, &program(&folder), &["262144", "400000"], &folder);
     let misses = counters(&process).misses();
     let summary = &process.summary;
@@ -152,7 +152,7 @@ fn misses_are_counted_by_function_and_mapping() {
 #[test]
 fn prefetchers_cover_a_scan_and_stand_in_its_windows() {
     let Some(tools) = tools() else { return };
-    let folder = Folder::new("scan");
+    let folder = TestFolder::new("scan");
     let source = "
         #include <stdlib.h>
         int main(void) {
@@ -184,7 +184,7 @@ fn prefetchers_cover_a_scan_and_stand_in_its_windows() {
 #[test]
 fn a_line_that_two_threads_store_to_moves_between_their_cores() {
     let Some(tools) = tools() else { return };
-    let folder = Folder::new("shared");
+    let folder = TestFolder::new("shared");
     let source = "
         #include <pthread.h>
         #include <sched.h>
@@ -223,7 +223,7 @@ fn a_line_that_two_threads_store_to_moves_between_their_cores() {
 #[test]
 fn memory_that_is_mapped_anew_is_new() {
     let Some(tools) = tools() else { return };
-    let folder = Folder::new("anew");
+    let folder = TestFolder::new("anew");
     let source = "
         #include <sys/mman.h>
         int main(void) {

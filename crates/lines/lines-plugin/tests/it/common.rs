@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use unrack_lines_run::{InstrumentedRun, Options, ProcessRecord, RunError, Tools, prepare};
-use unrack_testing::{Folder, Needed, skip};
+use unrack_testing::{TestFolder, TestRequirement, skip};
 
 /// Returns QEMU and the plugin that cargo has built for this test, or skips the test.
 pub(crate) fn tools() -> Option<Tools> {
@@ -14,7 +14,7 @@ pub(crate) fn tools() -> Option<Tools> {
     match Tools::with_plugin(built) {
         Ok(tools) => Some(tools),
         Err(RunError::Lacking(why)) => {
-            skip(Needed::Qemu, why);
+            skip(TestRequirement::Qemu, why);
             None
         }
         Err(why) => panic!("{why}"),
@@ -22,7 +22,7 @@ pub(crate) fn tools() -> Option<Tools> {
 }
 
 /// Compiles a program.
-pub(crate) fn compiled(folder: &Folder, name: &str, source: &str, options: &[&str]) -> PathBuf {
+pub(crate) fn compiled(folder: &TestFolder, name: &str, source: &str, options: &[&str]) -> PathBuf {
     let (file, program) = (folder.join(format!("{name}.c")), folder.join(name));
     std::fs::write(&file, source).unwrap();
     let status = Command::new("cc").arg("-o").arg(&program).arg(&file).args(options).status().unwrap();
@@ -44,7 +44,7 @@ pub(crate) struct Kept {
 /// Runs a command under QEMU, in a folder, without input.
 pub(crate) fn recorded(tools: &Tools, command: &[OsString], options: &Options, folder: &Path) -> Kept {
     let mut prepared = prepare(tools, command, options).unwrap();
-    let kept = Folder::new("kept");
+    let kept = TestFolder::new("kept");
     let [out, err] = ["out", "err"].map(|name| kept.join(name));
     let file = |path: &Path| std::fs::File::create(path).unwrap();
     prepared.command().stdin(Stdio::null()).stdout(file(&out)).stderr(file(&err)).current_dir(folder);

@@ -3,9 +3,9 @@
 use crate::common::{compiled, recorded, tools, total};
 use std::path::Path;
 use unrack_lines_run::{Options, ProcessRecord, Tools};
-use unrack_testing::Folder;
+use unrack_testing::TestFolder;
 
-fn process(tools: &Tools, program: &Path, argument: &str, folder: &Folder) -> ProcessRecord {
+fn process(tools: &Tools, program: &Path, argument: &str, folder: &TestFolder) -> ProcessRecord {
     let command = [program.into(), argument.into()];
     // Windows so near that branches are predicted from one to the next.
     let options = Options { period: Some(400_000), ..Options::default() };
@@ -18,7 +18,7 @@ fn process(tools: &Tools, program: &Path, argument: &str, folder: &Folder) -> Pr
 /// Runs a program with two arguments, and returns what the second does more: instructions, loads, stores.
 fn difference(source: &str, options: &[&str], arguments: [&str; 2]) -> Option<[u64; 3]> {
     let tools = tools()?;
-    let folder = Folder::new("counts");
+    let folder = TestFolder::new("counts");
     let program = compiled(&folder, "counted", source, options);
     let [less, more] = arguments.map(|argument| {
         let process = process(&tools, &program, argument, &folder);
@@ -94,7 +94,7 @@ fn a_repeated_instruction_accesses_each_line_once() {
 #[test]
 fn threads_are_counted_apart() {
     let Some(tools) = tools() else { return };
-    let folder = Folder::new("threads");
+    let folder = TestFolder::new("threads");
     let source = "
         #include <pthread.h>
         static long sum;
@@ -122,7 +122,7 @@ fn threads_are_counted_apart() {
 #[test]
 fn mispredictions_of_random_jumps_are_half_of_them() {
     let Some(tools) = tools() else { return };
-    let folder = Folder::new("jumps");
+    let folder = TestFolder::new("jumps");
     let source = format!(
         "#include <stdint.h>
         static volatile uint64_t sink;

@@ -5,7 +5,7 @@ use unrack_lines::heat::Hottest;
 use unrack_lines::placement::PagePlacement;
 use unrack_lines::window::{RecordedWindow, Served};
 use unrack_lines_run::{Options, ProcessRecord};
-use unrack_testing::Folder;
+use unrack_testing::TestFolder;
 
 /// Loads random lines: of ten, nine of 4 MiB and one of the 16 MiB before them, all of which were touched in their order.
 const SKEWED: &str = "
@@ -41,7 +41,7 @@ fn placements() -> Vec<PagePlacement> {
 
 fn run() -> Option<(ProcessRecord, Vec<RecordedWindow>)> {
     let tools = tools()?;
-    let folder = Folder::new("skewed");
+    let folder = TestFolder::new("skewed");
     let program = compiled(&folder, "skewed", SKEWED, &["-O2"]);
     let options = Options {
         processor: Some("zen3:l3=1M/16:prefetchers=none".parse().unwrap()),

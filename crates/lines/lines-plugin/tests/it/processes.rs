@@ -4,11 +4,11 @@ use crate::common::{Kept, compiled, native, recorded, tools, total, words};
 use std::os::unix::process::ExitStatusExt;
 use unrack_lines::summary::RecordEnding;
 use unrack_lines_run::Options;
-use unrack_testing::{Folder, Needed, skip};
+use unrack_testing::{TestFolder, TestRequirement, skip};
 
 /// Runs a command both ways, and checks that they do the same.
 #[track_caller]
-fn same(command: &[&str], folder: &Folder) -> Option<Kept> {
+fn same(command: &[&str], folder: &TestFolder) -> Option<Kept> {
     let tools = tools()?;
     let command = words(command);
     let expected = native(&command, folder);
@@ -33,7 +33,7 @@ fn programs(kept: &Kept) -> Vec<String> {
 
 #[test]
 fn pipelines_of_a_shell() {
-    let folder = Folder::new("pipeline");
+    let folder = TestFolder::new("pipeline");
     let script =
         "printf '3\\n1\\n2\\n' | sort -n | head -n 2; x=$(printf abc | wc -c); echo $x; (exit 4); exit $?";
     let Some(kept) = same(&["bash", "-c", script], &folder) else { return };
@@ -47,7 +47,7 @@ fn pipelines_of_a_shell() {
 
 #[test]
 fn scripts_and_missing_programs() {
-    let folder = Folder::new("scripts");
+    let folder = TestFolder::new("scripts");
     std::fs::write(folder.join("one"), "#!/bin/sh -e\necho \"$0\" \"$@\"\n./two a 'b c'\n").unwrap();
     std::fs::write(folder.join("two"), "#! /usr/bin/env sh\necho \"$@\"; ./three\n").unwrap();
     // Without a first line for the kernel: the shell runs it itself.
@@ -64,7 +64,7 @@ fn scripts_and_missing_programs() {
 
 #[test]
 fn forks_of_forks_leave_a_record_each() {
-    let folder = Folder::new("forks");
+    let folder = TestFolder::new("forks");
     let source = "
         #include <stdio.h>
         #include <sys/wait.h>
@@ -92,7 +92,7 @@ fn forks_of_forks_leave_a_record_each() {
 
 #[test]
 fn static_programs_and_descriptors() {
-    let folder = Folder::new("static");
+    let folder = TestFolder::new("static");
     let source = "
         #define _GNU_SOURCE
         #include <fcntl.h>
@@ -116,7 +116,7 @@ fn static_programs_and_descriptors() {
 
 #[test]
 fn processes_that_signals_end() {
-    let folder = Folder::new("signals");
+    let folder = TestFolder::new("signals");
     let source = "
         #include <signal.h>
         #include <stdlib.h>
@@ -143,7 +143,7 @@ fn processes_that_signals_end() {
 
 #[test]
 fn signals_that_are_handled() {
-    let folder = Folder::new("handled");
+    let folder = TestFolder::new("handled");
     let source = "
         #include <setjmp.h>
         #include <signal.h>
@@ -169,9 +169,9 @@ fn signals_that_are_handled() {
 
 #[test]
 fn python() {
-    let folder = Folder::new("python");
+    let folder = TestFolder::new("python");
     if std::process::Command::new("python3").arg("--version").output().is_err() {
-        return skip(Needed::Python3, "python3 is not installed");
+        return skip(TestRequirement::Python3, "python3 is not installed");
     }
     let script = "import json, subprocess, threading\n\
         t = [threading.Thread(target=lambda: sum(range(1000))) for _ in range(4)]\n\
@@ -201,7 +201,7 @@ const MAPPINGS: &str = "
 
 #[test]
 fn a_program_may_take_all_mappings() {
-    let folder = Folder::new("all-mappings");
+    let folder = TestFolder::new("all-mappings");
     let program = compiled(&folder, "mappings", MAPPINGS, &["-O1"]);
     let Some(kept) = same(&[program.to_str().unwrap()], &folder) else { return };
     assert_eq!(kept.out, "7\n");

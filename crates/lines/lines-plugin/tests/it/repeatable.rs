@@ -2,7 +2,7 @@
 
 use crate::common::{compiled, recorded, tools};
 use unrack_lines_run::{Options, Tools};
-use unrack_testing::Folder;
+use unrack_testing::TestFolder;
 
 const SOURCE: &str = "
     #include <stdio.h>
@@ -20,7 +20,7 @@ const SOURCE: &str = "
     }";
 
 /// Returns the bytes of the recording of one run.
-fn recording(tools: &Tools, folder: &Folder, options: &Options) -> Vec<u8> {
+fn recording(tools: &Tools, folder: &TestFolder, options: &Options) -> Vec<u8> {
     let program = compiled(folder, "chase", SOURCE, &["-O1"]);
     let kept = recorded(tools, &[program.into()], options, folder);
     assert!(kept.run.status.success(), "{}", kept.err);
@@ -31,7 +31,7 @@ fn recording(tools: &Tools, folder: &Folder, options: &Options) -> Vec<u8> {
 #[test]
 fn the_same_run_records_the_same_bytes() {
     let Some(tools) = tools() else { return };
-    let folder = Folder::new("repeatable");
+    let folder = TestFolder::new("repeatable");
     let options = Options { period: Some(100_000), ..Options::default() };
     let first = recording(&tools, &folder, &options);
     assert!(first.len() > 100_000);
@@ -42,7 +42,7 @@ fn the_same_run_records_the_same_bytes() {
 #[test]
 fn a_recording_stays_below_its_limit() {
     let Some(tools) = tools() else { return };
-    let folder = Folder::new("limit");
+    let folder = TestFolder::new("limit");
     let limit = 300_000;
     let options = Options { period: Some(50_000), limit: Some(limit), ..Options::default() };
     let program = compiled(&folder, "chase", SOURCE, &["-O1"]);
@@ -86,7 +86,7 @@ const THREADS: &str = "
 #[test]
 fn a_busy_thread_leaves_windows_to_the_others() {
     let Some(tools) = tools() else { return };
-    let folder = Folder::new("threads");
+    let folder = TestFolder::new("threads");
     let options = Options { period: Some(50_000), limit: Some(300_000), ..Options::default() };
     let program = compiled(&folder, "threads", THREADS, &["-O1", "-pthread"]);
     let kept = recorded(&tools, &[program.into()], &options, &folder);

@@ -4,8 +4,8 @@
 use super::bypass;
 use super::clock::time_ns;
 use super::error::CalibrateError;
-use super::memory::{Memory, Pages};
-use super::spread::Spread;
+use super::memory::{Memory, PageSize};
+use super::spread::MeasuredSpread;
 use serde::{Deserialize, Serialize};
 use std::sync::Barrier;
 use std::time::Instant;
@@ -17,13 +17,13 @@ pub struct Bandwidth {
     /// Number of threads, each of which has its own memory.
     pub threads: u32,
     /// Reads of successive words.
-    pub read_gbps: Spread,
+    pub read_gbps: MeasuredSpread,
     /// Writes of successive words.
-    pub write_gbps: Spread,
+    pub write_gbps: MeasuredSpread,
     /// Writes that bypass the caches; `None` on processors for which they are not implemented.
-    pub nontemporal_gbps: Option<Spread>,
+    pub nontemporal_gbps: Option<MeasuredSpread>,
     /// Copies. Each copied byte counts twice, because it is read and written.
-    pub copy_gbps: Spread,
+    pub copy_gbps: MeasuredSpread,
 }
 
 /// Bytes moved per round within a working set.
@@ -34,7 +34,7 @@ const WORDS: usize = 8;
 
 /// Pattern of accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pattern {
+enum AccessPattern {
     Read,
     Write,
     Nontemporal,
@@ -45,34 +45,34 @@ enum Pattern {
 pub(super) fn measure(threads: usize, bytes: usize, rounds: usize) -> Result<Bandwidth, CalibrateError> {
     let mut memories = Vec::new();
     for _ in 0..threads {
-        memories.push((Memory::new(bytes / 2, Pages::Huge)?, Memory::new(bytes / 2, Pages::Huge)?));
+        memories.push((Memory::new(bytes / 2, PageSize::Huge)?, Memory::new(bytes / 2, PageSize::Huge)?));
     }
-    let mut gbps = |pattern| Spread::rounds(rounds, || together(&mut memories, pattern));
+    let mut gbps = |pattern| MeasuredSpread::rounds(rounds, || together(&mut memories, pattern));
     Ok(Bandwidth {
         threads: threads as u32,
-        read_gbps: gbps(Pattern::Read),
-        write_gbps: gbps(Pattern::Write),
-        nontemporal_gbps: bypass::IS_KNOWN.then(|| gbps(Pattern::Nontemporal)),
-        copy_gbps: gbps(Pattern::Copy),
+        read_gbps: gbps(AccessPattern::Read),
+        write_gbps: gbps(AccessPattern::Write),
+        nontemporal_gbps: bypass::IS_KNOWN.then(|| gbps(AccessPattern::Nontemporal)),
+        copy_gbps: gbps(AccessPattern::Copy),
     })
 }
 
 /// Measures reads and copies of one thread within a working set that is traversed repeatedly, in 10^9 bytes per
 /// second.
-pub(super) fn cached(region: &mut [u8], rounds: usize) -> (Spread, Spread) {
+pub(super) fn cached(region: &mut [u8], rounds: usize) -> (MeasuredSpread, MeasuredSpread) {
     let (a, b) = region.split_at_mut(region.len() / 2);
     let times = (BYTES / (a.len() + b.len())).max(1);
     let mut gbps = |pattern| {
-        Spread::rounds(rounds, || {
+        MeasuredSpread::rounds(rounds, || {
             let ns = time_ns(|| (0..times).for_each(|_| once(a, b, pattern)));
             (times * (a.len() + b.len())) as f64 / ns
         })
     };
-    (gbps(Pattern::Read), gbps(Pattern::Copy))
+    (gbps(AccessPattern::Read), gbps(AccessPattern::Copy))
 }
 
 /// Runs a pattern on one thread for each pair of memories. Returns the total bytes per nanosecond.
-fn together(memories: &mut [(Memory, Memory)], pattern: Pattern) -> f64 {
+fn together(memories: &mut [(Memory, Memory)], pattern: AccessPattern) -> f64 {
     let barrier = Barrier::new(memories.len());
     let moved: usize = memories.iter().map(|(a, b)| a.bytes().len() + b.bytes().len()).sum();
     let spans: Vec<(Instant, Instant)> = std::thread::scope(|scope| {
@@ -91,12 +91,12 @@ fn together(memories: &mut [(Memory, Memory)], pattern: Pattern) -> f64 {
 }
 
 /// Traverses both halves once.
-fn once(a: &mut [u8], b: &mut [u8], pattern: Pattern) {
+fn once(a: &mut [u8], b: &mut [u8], pattern: AccessPattern) {
     match pattern {
-        Pattern::Read => _ = std::hint::black_box(sum(a).wrapping_add(sum(b))),
-        Pattern::Write => [a, b].into_iter().for_each(write),
-        Pattern::Nontemporal => [a, b].into_iter().for_each(bypass::write),
-        Pattern::Copy => copy(a, b),
+        AccessPattern::Read => _ = std::hint::black_box(sum(a).wrapping_add(sum(b))),
+        AccessPattern::Write => [a, b].into_iter().for_each(write),
+        AccessPattern::Nontemporal => [a, b].into_iter().for_each(bypass::write),
+        AccessPattern::Copy => copy(a, b),
     }
 }
 
@@ -137,9 +137,9 @@ mod tests {
     #[test]
     fn patterns_do_what_they_say() {
         let (mut a, mut b) = (vec![3u8; 4096], vec![0u8; 4096]);
-        once(&mut a, &mut b, Pattern::Copy);
+        once(&mut a, &mut b, AccessPattern::Copy);
         assert!(b.iter().all(|&byte| byte == !3));
-        once(&mut a, &mut b, Pattern::Write);
+        once(&mut a, &mut b, AccessPattern::Write);
         assert_eq!(sum(&a), 511 * 512 / 2);
     }
 

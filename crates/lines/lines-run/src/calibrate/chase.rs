@@ -10,7 +10,7 @@ pub(super) const LINE: usize = 64;
 
 /// Orders in which lines are visited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum ChaseOrder {
     /// One random cycle through all lines.
     Random,
     /// Each line is followed by its neighbour.
@@ -19,9 +19,9 @@ pub(super) enum Order {
 
 /// Links the whole lines of `bytes` into one ring. Returns the offsets of its lines: `ring[i]` is that of the i-th
 /// line.
-pub(super) fn link(bytes: &mut [u8], order: Order, seed: u64) -> Vec<u32> {
+pub(super) fn link(bytes: &mut [u8], order: ChaseOrder, seed: u64) -> Vec<u32> {
     let mut ring: Vec<u32> = (0..(bytes.len() / LINE) as u32).collect();
-    if order == Order::Random {
+    if order == ChaseOrder::Random {
         shuffle(&mut ring, seed);
     }
     for (i, &line) in ring.iter().enumerate() {
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_ring_visits_each_line_once() {
-        for order in [Order::Random, Order::Forward] {
+        for order in [ChaseOrder::Random, ChaseOrder::Forward] {
             let mut bytes = vec![0; 1000 * LINE];
             link(&mut bytes, order, 7);
             let (mut seen, mut at) = (vec![false; 1000], 0);
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn many_chases_are_as_many_single_ones() {
         let mut bytes = vec![0; 64 * LINE];
-        let ring = link(&mut bytes, Order::Random, 3);
+        let ring = link(&mut bytes, ChaseOrder::Random, 3);
         let from = [0, 9, 40].map(|i| ring[i] as usize * LINE);
         assert_eq!(follow_many(&bytes, from, 17), from.map(|from| follow(&bytes, from, 17)));
         assert_eq!(follow(&bytes, from[0], 9), from[1]);

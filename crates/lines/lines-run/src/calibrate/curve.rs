@@ -1,12 +1,12 @@
 //! Latency of a load as a function of the working set, and the latency and size of each level that follow from this
 //! curve.
 
-use super::chase::{LINE, Order, follow, link};
+use super::chase::{LINE, ChaseOrder, follow, link};
 use super::clock::time_ns;
 use super::described::DescribedCache;
 use super::error::CalibrateError;
-use super::memory::{Memory, Pages};
-use super::spread::Spread;
+use super::memory::{Memory, PageSize};
+use super::spread::MeasuredSpread;
 use serde::{Deserialize, Serialize};
 
 /// Smallest working set, in bytes.
@@ -20,12 +20,12 @@ pub struct LatencyPoint {
     /// Working set in bytes.
     pub bytes: u64,
     /// Time between two dependent loads, in nanoseconds.
-    pub load_ns: Spread,
+    pub load_ns: MeasuredSpread,
 }
 
 /// Cache level as measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Level {
+pub struct CacheLevel {
     /// Number of the level; 1 is the nearest to the core.
     pub level: u8,
     /// Size as reported by the kernel, in bytes.
@@ -33,14 +33,14 @@ pub struct Level {
     /// Size according to the curve, in bytes. For a shared level, it is the part that other users leave.
     pub effective_bytes: u64,
     /// Time between two dependent loads, in nanoseconds.
-    pub load_ns: Spread,
+    pub load_ns: MeasuredSpread,
 }
 
 /// Result of evaluating a curve.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Reading {
-    pub(super) levels: Vec<Level>,
-    pub(super) memory_ns: Spread,
+pub(super) struct CurveReading {
+    pub(super) levels: Vec<CacheLevel>,
+    pub(super) memory_ns: MeasuredSpread,
 }
 
 /// Measures the latency for working sets from 4 KiB to the size of `memory`, two per octave.
@@ -55,11 +55,11 @@ pub(super) fn measure(memory: &mut Memory, rounds: usize) -> Vec<LatencyPoint> {
 
 /// Measures one working set, after one pass that warms the caches.
 fn point(bytes: &mut [u8], rounds: usize) -> LatencyPoint {
-    link(bytes, Order::Random, bytes.len() as u64);
+    link(bytes, ChaseOrder::Random, bytes.len() as u64);
     let lines = bytes.len() / LINE;
     let mut at = follow(bytes, 0, lines.max(*LOADS.start()));
     let loads = lines.clamp(*LOADS.start(), *LOADS.end());
-    let load_ns = Spread::rounds(rounds, || time_ns(|| at = follow(bytes, at, loads)) / loads as f64);
+    let load_ns = MeasuredSpread::rounds(rounds, || time_ns(|| at = follow(bytes, at, loads)) / loads as f64);
     LatencyPoint { bytes: bytes.len() as u64, load_ns }
 }
 
@@ -74,7 +74,7 @@ pub(super) fn read(
     points: &[LatencyPoint],
     caches: &[DescribedCache],
     last_bytes: u64,
-) -> Result<Reading, CalibrateError> {
+) -> Result<CurveReading, CalibrateError> {
     let last = caches.last().ok_or(CalibrateError::NoCaches)?;
     let memory_ns = plateau(points, 2 * last_bytes, u64::MAX, Quantile::Half)
         .ok_or(CalibrateError::Curve { level: last.level })?;
@@ -89,13 +89,13 @@ pub(super) fn read(
         inner = cache.bytes;
     }
     let nexts = latencies.iter().skip(1).chain([&memory_ns]);
-    let levels = caches.iter().zip(latencies.iter().zip(nexts)).map(|(cache, (own, next))| Level {
+    let levels = caches.iter().zip(latencies.iter().zip(nexts)).map(|(cache, (own, next))| CacheLevel {
         level: cache.level,
         described_bytes: cache.bytes,
         effective_bytes: step(points, (own.median + next.median) / 2.0),
         load_ns: *own,
     });
-    Ok(Reading { levels: levels.collect(), memory_ns })
+    Ok(CurveReading { levels: levels.collect(), memory_ns })
 }
 
 /// Point that represents a plateau of the curve.
@@ -109,8 +109,8 @@ enum Quantile {
 }
 
 /// Returns the point at this quantile of the latencies, among the points in a range of sizes.
-fn plateau(points: &[LatencyPoint], least: u64, most: u64, quantile: Quantile) -> Option<Spread> {
-    let mut inside: Vec<Spread> =
+fn plateau(points: &[LatencyPoint], least: u64, most: u64, quantile: Quantile) -> Option<MeasuredSpread> {
+    let mut inside: Vec<MeasuredSpread> =
         points.iter().filter(|p| (least..=most).contains(&p.bytes)).map(|p| p.load_ns).collect();
     inside.sort_by(|a, b| a.median.total_cmp(&b.median));
     inside.get(inside.len().saturating_sub(1) / quantile as usize).copied()
@@ -129,7 +129,7 @@ fn step(points: &[LatencyPoint], limit_ns: f64) -> u64 {
 pub(super) fn room(
     last_level_bytes: u64,
     available_bytes: u64,
-    pages: Pages,
+    pages: PageSize,
 ) -> Result<Memory, CalibrateError> {
     let wanted = (8 * last_level_bytes).min(available_bytes / 4).max(4 * last_level_bytes);
     Memory::new(wanted as usize / LINE * LINE, pages)
@@ -144,8 +144,8 @@ mod tests {
         DescribedCache { level, bytes, ways: 8, sets: 64, shared_by: 1 }
     }
 
-    fn flat(ns: f64) -> Spread {
-        Spread { min: ns, median: ns, max: ns }
+    fn flat(ns: f64) -> MeasuredSpread {
+        MeasuredSpread { min: ns, median: ns, max: ns }
     }
 
     /// Curve of a machine with three levels, at four points per octave. This process obtains `kept` bytes of the last
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn latency_grows_beyond_the_first_level() {
-        let mut memory = Memory::new(8 << 20, Pages::Small).unwrap();
+        let mut memory = Memory::new(8 << 20, PageSize::Small).unwrap();
         let points = measure(&mut memory, 3);
         assert_eq!(points.len(), 23);
         assert!(points[22].load_ns.median > points[0].load_ns.median, "{points:?}");

@@ -164,7 +164,7 @@ fn cores_in(list: &str) -> Option<u32> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use unrack_testing::Folder;
+    use unrack_testing::TestFolder;
 
     const CPUINFO: &str = "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 1\n\
                            model name\t: Example: 9\nflags\t\t: fpu hypervisor\n\nprocessor\t: 1\nmodel\t\t: 7\n";
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn caches_are_read_nearest_first_and_instructions_left_out() {
-        let folder = Folder::new("described-caches");
+        let folder = TestFolder::new("described-caches");
         let files = ["type", "level", "size", "ways_of_associativity", "number_of_sets", "shared_cpu_list"];
         let write = |index: &str, values: [&str; 6]| {
             std::fs::create_dir(folder.join(index)).unwrap();

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 const VERSION: u32 = 4;
 
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct CalibrationFile {
     version: u32,
     /// Boot ID of the kernel.
     boot: String,
@@ -46,7 +46,7 @@ pub(super) fn put(calibration: &MachineCalibration) {
 }
 
 fn read(path: &Path, boot: &str, described: &Described) -> Option<MachineCalibration> {
-    let kept: Kept = unrack_record::read_json(path).ok()?;
+    let kept: CalibrationFile = unrack_record::read_json(path).ok()?;
     let is_ours = kept.version == VERSION && kept.boot == boot && kept.calibration.described == *described;
     (is_ours && kept.calibration.is_sound()).then_some(kept.calibration)
 }
@@ -55,7 +55,7 @@ fn write(path: &Path, boot: &str, calibration: &MachineCalibration) -> io::Resul
     let folder = path.parent().ok_or(io::ErrorKind::NotFound)?;
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     std::fs::set_permissions(folder, Permissions::from_mode(0o700))?;
-    let kept = Kept { version: VERSION, boot: boot.into(), calibration: calibration.clone() };
+    let kept = CalibrationFile { version: VERSION, boot: boot.into(), calibration: calibration.clone() };
     unrack_record::write_private_json(path, &kept).map_err(io::Error::other)
 }
 
@@ -63,11 +63,11 @@ fn write(path: &Path, boot: &str, calibration: &MachineCalibration) -> io::Resul
 mod tests {
     use super::super::tests::example;
     use super::*;
-    use unrack_testing::Folder;
+    use unrack_testing::TestFolder;
 
     #[test]
     fn what_was_kept_is_found_on_the_same_machine_until_it_restarts() {
-        let folder = Folder::new("calibration-kept");
+        let folder = TestFolder::new("calibration-kept");
         let path = folder.join("deep/lines.json");
         let calibration = example();
         assert_eq!(read(&path, "a", &calibration.described), None);

@@ -8,7 +8,7 @@ const HUGE_BYTES: usize = 2 << 20;
 
 /// Page size of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pages {
+pub(super) enum PageSize {
     /// 4 KiB.
     Small,
     /// 2 MiB.
@@ -24,11 +24,11 @@ pub(super) struct Memory {
 
 impl Memory {
     /// Allocates memory and writes to each of its pages.
-    pub(super) fn new(bytes: usize, pages: Pages) -> Result<Memory, CalibrateError> {
+    pub(super) fn new(bytes: usize, pages: PageSize) -> Result<Memory, CalibrateError> {
         let refused = |source| CalibrateError::Memory { bytes, source };
         let map = MmapMut::map_anon(bytes + HUGE_BYTES).map_err(refused)?;
         // A kernel without huge pages rejects the advice. This is not an error, because `huge_bytes` then finds none.
-        let _ = map.advise(if pages == Pages::Huge { Advice::HugePage } else { Advice::NoHugePage });
+        let _ = map.advise(if pages == PageSize::Huge { Advice::HugePage } else { Advice::NoHugePage });
         let start = (map.as_ptr() as usize).next_multiple_of(HUGE_BYTES) - map.as_ptr() as usize;
         let mut memory = Memory { map, start, bytes };
         memory.bytes_mut().chunks_mut(unrack_basis::PAGE).for_each(|page| page[0] = 1);
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn small_pages_are_small() {
-        let memory = Memory::new(4 << 20, Pages::Small).unwrap();
+        let memory = Memory::new(4 << 20, PageSize::Small).unwrap();
         assert!(!memory.is_huge());
         assert_eq!((memory.bytes().len(), memory.bytes().as_ptr() as usize % HUGE_BYTES), (4 << 20, 0));
     }

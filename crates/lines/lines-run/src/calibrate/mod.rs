@@ -34,15 +34,15 @@ mod walk;
 mod window;
 
 pub use bandwidth::Bandwidth;
-pub use curve::{LatencyPoint, Level};
+pub use curve::{LatencyPoint, CacheLevel};
 pub use described::{Described, DescribedCache};
 pub use error::CalibrateError;
 pub use overlap::Overlap;
-pub use spread::Spread;
+pub use spread::MeasuredSpread;
 
-use memory::{Memory, Pages};
+use memory::{Memory, PageSize};
 use serde::{Deserialize, Serialize};
-use unrack_lines::processor::{Content, Processor};
+use unrack_lines::processor::{InclusionPolicy, Processor};
 
 /// Number of rounds of each measurement.
 const ROUNDS: usize = 7;
@@ -61,21 +61,21 @@ pub struct MachineCalibration {
     /// Machine as described by the kernel.
     pub described: Described,
     /// Frequency of a busy core, in GHz.
-    pub frequency_ghz: Spread,
+    pub frequency_ghz: MeasuredSpread,
     /// Number of independent integer additions that a core executes per nanosecond. It is lower than the core's
     /// capability if another hardware thread is running on the same core.
-    pub additions_per_ns: Spread,
+    pub additions_per_ns: MeasuredSpread,
     /// Cache levels, the nearest to the core first.
-    pub levels: Vec<Level>,
+    pub levels: Vec<CacheLevel>,
     /// Latency of a load from memory, in nanoseconds. If the kernel provides huge pages, it excludes the page walk.
-    pub memory_ns: Spread,
+    pub memory_ns: MeasuredSpread,
     /// Latency by working set, in pages of 4 KiB.
     pub small_pages: Vec<LatencyPoint>,
     /// Latency by working set, in pages of 2 MiB; empty if the kernel provides none.
     pub huge_pages: Vec<LatencyPoint>,
     /// Time of a page walk beyond the second-level TLB when the data come from memory, in nanoseconds; `None` if the
     /// kernel provides no huge pages.
-    pub walk_ns: Option<Spread>,
+    pub walk_ns: Option<MeasuredSpread>,
     /// Throughput of several simultaneous chases in memory.
     pub overlaps: Vec<Overlap>,
     /// Maximum number of misses in flight, derived from the throughput of chases.
@@ -88,19 +88,19 @@ pub struct MachineCalibration {
     pub last_level: LastLevel,
     /// Latency of a load of the next line in memory, in nanoseconds: the part of the latency that prefetchers do not
     /// hide.
-    pub forward_ns: Spread,
+    pub forward_ns: MeasuredSpread,
     /// Latency of such a load, in nanoseconds, while two other lines per load are requested from the second level.
-    pub forward_beside_hits_ns: Spread,
+    pub forward_beside_hits_ns: MeasuredSpread,
     /// Bandwidth of one thread.
     pub one: Bandwidth,
     /// Bandwidth of as many threads as the number of cores that this process may use.
     pub all: Bandwidth,
     /// Time that a mispredicted branch adds, in nanoseconds, counted from the load that it depends on.
-    pub mispredict_ns: Spread,
+    pub mispredict_ns: MeasuredSpread,
     /// Time of the first touch of a 4 KiB page, in nanoseconds, including the release of its memory.
-    pub first_touch_ns: Spread,
+    pub first_touch_ns: MeasuredSpread,
     /// Time of a system call that does nothing, in nanoseconds.
-    pub system_call_ns: Spread,
+    pub system_call_ns: MeasuredSpread,
     /// Description of other work that disturbed the measurement, so that the numbers may be those of a busy machine;
     /// `None` if there was none.
     #[serde(default)]
@@ -113,10 +113,10 @@ pub struct LevelRates {
     /// Working set in bytes.
     pub bytes: u64,
     /// Reads of successive words, in 10^9 bytes per second.
-    pub read_gbps: Spread,
+    pub read_gbps: MeasuredSpread,
     /// Copies of successive words, in 10^9 bytes per second. Each copied byte counts twice, because it is read and
     /// written.
-    pub copy_gbps: Spread,
+    pub copy_gbps: MeasuredSpread,
 }
 
 /// Throughput of loads from the last level.
@@ -143,7 +143,7 @@ impl LevelRates {
 }
 
 /// Returns a part of `memory` whose size is between that of the last of `levels` and that of the previous level.
-fn between<'a>(memory: &'a mut Memory, levels: &[Level]) -> &'a mut [u8] {
+fn between<'a>(memory: &'a mut Memory, levels: &[CacheLevel]) -> &'a mut [u8] {
     let wanted = size_between(levels) / chase::LINE * chase::LINE;
     let bytes = wanted.clamp(64 * chase::LINE, memory.bytes().len());
     &mut memory.bytes_mut()[..bytes]
@@ -152,7 +152,7 @@ fn between<'a>(memory: &'a mut Memory, levels: &[Level]) -> &'a mut [u8] {
 /// Returns the geometric mean of the sizes of the last two of `levels`. If the last one is the last level, which
 /// other users share, the result is at most [`SHARE_OF_LAST`] times the previous level, because the capacity that the
 /// level provided while its size was measured may be gone a second later.
-fn size_between(levels: &[Level]) -> usize {
+fn size_between(levels: &[CacheLevel]) -> usize {
     let sizes: Vec<f64> = levels.iter().rev().take(2).map(|level| level.effective_bytes as f64).collect();
     let mean = sizes.iter().product::<f64>().powf(1.0 / sizes.len() as f64) as usize;
     match levels {
@@ -171,7 +171,7 @@ impl MachineCalibration {
     /// Returns the calibration for another frequency of the core. Quantities that take a fixed number of cycles are
     /// scaled: additions, the first two levels, and mispredicted branches. The times of the last level, memory and
     /// the kernel do not change.
-    fn at(mut self, frequency_ghz: Spread) -> MachineCalibration {
+    fn at(mut self, frequency_ghz: MeasuredSpread) -> MachineCalibration {
         let longer = self.frequency_ghz.median / frequency_ghz.median;
         for level in self.levels.iter_mut().filter(|level| level.level <= 2) {
             level.load_ns = level.load_ns.times(longer);
@@ -195,7 +195,7 @@ impl MachineCalibration {
         self.disturbance.clone().or_else(|| {
             // The first two levels belong to the core. The last level is shared, and may be larger than the kernel
             // reports.
-            let impossible = |level: &&Level| {
+            let impossible = |level: &&CacheLevel| {
                 level.level <= 2
                     && level.effective_bytes as f64 > level.described_bytes as f64 * (1.0 + TOLERATED)
             };
@@ -236,7 +236,7 @@ impl MachineCalibration {
         let Some(last) = last else { return Some(processor) };
         // If the last level only holds victims of the second level, a working set may fit because it is partly in the
         // second level.
-        let others = if processor.l3_content == Content::Victims { processor.l2.bytes } else { 0 };
+        let others = if processor.l3_content == InclusionPolicy::Victims { processor.l2.bytes } else { 0 };
         let bytes = last.effective_bytes.min(last.described_bytes).saturating_sub(others);
         Some(processor.with_last_level(bytes))
     }
@@ -254,29 +254,29 @@ impl MachineCalibration {
 struct OneCore {
     /// Size of the last level in bytes, or less if working sets of twice that size already come from memory.
     last_bytes: u64,
-    frequency_ghz: Spread,
-    additions_per_ns: Spread,
+    frequency_ghz: MeasuredSpread,
+    additions_per_ns: MeasuredSpread,
     small_pages: Vec<LatencyPoint>,
     huge_pages: Vec<LatencyPoint>,
     overlaps: Vec<Overlap>,
     window: Option<f64>,
     second_level: LevelRates,
     last_level: LastLevel,
-    forward_ns: Spread,
-    forward_beside_hits_ns: Spread,
+    forward_ns: MeasuredSpread,
+    forward_beside_hits_ns: MeasuredSpread,
     one: Bandwidth,
-    mispredict_ns: Spread,
-    first_touch_ns: Spread,
-    system_call_ns: Spread,
+    mispredict_ns: MeasuredSpread,
+    first_touch_ns: MeasuredSpread,
+    system_call_ns: MeasuredSpread,
 }
 
 impl OneCore {
     fn measured(described: &Described) -> Result<OneCore, CalibrateError> {
         let last = reach::last_bytes(described.last_level_bytes())?;
         let available = available_bytes(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default());
-        let mut small = curve::room(last, available, Pages::Small)?;
+        let mut small = curve::room(last, available, PageSize::Small)?;
         let small_pages = curve::measure(&mut small, ROUNDS);
-        let mut memory = drop_for(small, || curve::room(last, available, Pages::Huge))?;
+        let mut memory = drop_for(small, || curve::room(last, available, PageSize::Huge))?;
         let huge_pages = if memory.is_huge() { curve::measure(&mut memory, ROUNDS) } else { Vec::new() };
         let points = if huge_pages.is_empty() { &small_pages } else { &huge_pages };
         let reading = curve::read(points, &described.caches, last)?;
@@ -305,9 +305,9 @@ impl OneCore {
             last_bytes: last,
             second_level,
             last_level,
-            window: windows.map(|windows| Spread::new(windows).median),
+            window: windows.map(|windows| MeasuredSpread::new(windows).median),
             frequency_ghz: pipeline::frequency_ghz(ROUNDS),
-            additions_per_ns: Spread::new(additions.iter().map(|spread| spread.median).collect()),
+            additions_per_ns: MeasuredSpread::new(additions.iter().map(|spread| spread.median).collect()),
             small_pages,
             huge_pages,
             overlaps,
@@ -379,8 +379,8 @@ fn available_bytes(meminfo: &str) -> u64 {
 mod tests {
     use super::*;
 
-    fn flat(value: f64) -> Spread {
-        Spread { min: value, median: value, max: value }
+    fn flat(value: f64) -> MeasuredSpread {
+        MeasuredSpread { min: value, median: value, max: value }
     }
 
     /// Calibration with a value in each field.
@@ -394,7 +394,7 @@ mod tests {
         };
         let caches = vec![DescribedCache { level: 1, bytes: 32 << 10, ways: 8, sets: 64, shared_by: 1 }];
         let level =
-            Level { level: 1, described_bytes: 32 << 10, effective_bytes: 32 << 10, load_ns: flat(1.5) };
+            CacheLevel { level: 1, described_bytes: 32 << 10, effective_bytes: 32 << 10, load_ns: flat(1.5) };
         MachineCalibration {
             described: Described {
                 name: "Example".into(),
@@ -460,13 +460,13 @@ mod tests {
     #[test]
     fn working_sets_lie_between_levels_and_use_a_part_of_a_last_level() {
         let size = |kib: &[u64]| {
-            let of = |(level, kib): (u8, &u64)| Level {
+            let of = |(level, kib): (u8, &u64)| CacheLevel {
                 level,
                 described_bytes: kib << 10,
                 effective_bytes: kib << 10,
                 load_ns: flat(1.0),
             };
-            let levels: Vec<Level> = (1..).zip(kib).map(of).collect();
+            let levels: Vec<CacheLevel> = (1..).zip(kib).map(of).collect();
             size_between(&levels) >> 10
         };
         assert_eq!(size(&[32, 512]), 128);

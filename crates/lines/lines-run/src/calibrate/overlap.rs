@@ -1,8 +1,8 @@
 //! Overlap of misses, measured as the throughput of several independent chases.
 
-use super::chase::{LINE, Order, follow_many, link};
+use super::chase::{LINE, ChaseOrder, follow_many, link};
 use super::clock::time_ns;
-use super::spread::Spread;
+use super::spread::MeasuredSpread;
 use serde::{Deserialize, Serialize};
 
 /// Loads per round, summed over all chases.
@@ -14,12 +14,12 @@ pub struct Overlap {
     /// Number of simultaneous chases.
     pub chases: u32,
     /// Time per load, in nanoseconds.
-    pub load_ns: Spread,
+    pub load_ns: MeasuredSpread,
 }
 
 /// Measures 1 to 48 simultaneous chases over all of `bytes`.
 pub(super) fn measure(bytes: &mut [u8], rounds: usize) -> Vec<Overlap> {
-    let ring = link(bytes, Order::Random, 11);
+    let ring = link(bytes, ChaseOrder::Random, 11);
     vec![
         chases::<1>(bytes, &ring, rounds),
         chases::<2>(bytes, &ring, rounds),
@@ -40,7 +40,7 @@ fn chases<const K: usize>(bytes: &[u8], ring: &[u32], rounds: usize) -> Overlap 
     let steps = LOADS / K;
     let mut at = std::array::from_fn(|k| ring[k * ring.len() / K] as usize * LINE);
     let round = || time_ns(|| at = follow_many::<K>(bytes, at, steps)) / (steps * K) as f64;
-    Overlap { chases: K as u32, load_ns: Spread::rounds(rounds, round) }
+    Overlap { chases: K as u32, load_ns: MeasuredSpread::rounds(rounds, round) }
 }
 
 /// Returns the number of misses in flight when additional chases no longer help. By Little's law, it is the latency
@@ -59,7 +59,7 @@ mod tests {
     fn buffers_are_the_chases_that_still_helped() {
         let overlap = |chases: u32| {
             let ns = 120.0 / f64::from(chases.min(12));
-            Overlap { chases, load_ns: Spread { min: ns, median: ns, max: ns } }
+            Overlap { chases, load_ns: MeasuredSpread { min: ns, median: ns, max: ns } }
         };
         let overlaps: Vec<Overlap> = [1, 2, 8, 16, 32].map(overlap).to_vec();
         assert_eq!(most_at_once(&overlaps), Some(12.0));

@@ -1,10 +1,10 @@
 //! Costs of the core and the kernel: frequency, mispredicted branches, first touches of pages, and system calls.
 
-use super::chase::{LINE, Order, follow, follow_many, link};
+use super::chase::{LINE, ChaseOrder, follow, follow_many, link};
 use super::clock::time_ns;
 use super::error::CalibrateError;
-use super::memory::{Memory, Pages};
-use super::spread::Spread;
+use super::memory::{Memory, PageSize};
+use super::spread::MeasuredSpread;
 use std::hint::black_box;
 use unrack_basis::{PAGE, SplitMix64};
 
@@ -20,16 +20,16 @@ const TOUCHED: usize = 8 << 20;
 const CALLS: usize = 20_000;
 
 /// Measures the frequency of a busy core, in GHz. Dependent additions take one cycle each.
-pub(super) fn frequency_ghz(rounds: usize) -> Spread {
+pub(super) fn frequency_ghz(rounds: usize) -> MeasuredSpread {
     let (a, b) = (black_box(0x9e37_79b9u64), black_box(0x7f4a_7c15u64));
-    Spread::rounds(rounds, || STEPS as f64 / time_ns(|| alternate(a, b)))
+    MeasuredSpread::rounds(rounds, || STEPS as f64 / time_ns(|| alternate(a, b)))
 }
 
 /// Measures how many independent integer operations the core executes per nanosecond. If another hardware thread is
 /// busy on the same core, the number is lower than the execution units allow, because the threads take turns.
-pub(super) fn additions_per_ns(rounds: usize) -> Spread {
+pub(super) fn additions_per_ns(rounds: usize) -> MeasuredSpread {
     let (a, b) = (black_box(0x9e37_79b9u64), black_box(0x7f4a_7c15u64));
-    Spread::rounds(rounds, || (STEPS * CHAINS) as f64 / time_ns(|| alternate_in_chains(a, b)))
+    MeasuredSpread::rounds(rounds, || (STEPS * CHAINS) as f64 / time_ns(|| alternate_in_chains(a, b)))
 }
 
 /// Does the same as [`alternate`] in several chains. There are enough chains that their latency is no limit, and few
@@ -60,10 +60,10 @@ fn alternate(a: u64, b: u64) -> u64 {
 
 /// Measures the time that a mispredicted branch adds, in nanoseconds, from the load of the value that it depends on
 /// to the first instruction after it. Half of the branches on random bits are mispredicted.
-pub(super) fn mispredict_ns(rounds: usize) -> Spread {
+pub(super) fn mispredict_ns(rounds: usize) -> MeasuredSpread {
     let mut random = SplitMix64::new(17);
     let mut bits = vec![0u8; BRANCHES];
-    Spread::rounds(rounds, || {
+    MeasuredSpread::rounds(rounds, || {
         let fill = |bits: &mut [u8], mask: u64, random: &mut SplitMix64| {
             bits.iter_mut().for_each(|bit| *bit = (random.next_u64() & mask) as u8);
         };
@@ -91,42 +91,42 @@ fn branches(bits: &[u8]) -> (u64, u64) {
 }
 
 /// Measures the first touch of a 4 KiB page, in nanoseconds, including the release of its memory.
-pub(super) fn first_touch_ns(rounds: usize) -> Result<Spread, CalibrateError> {
+pub(super) fn first_touch_ns(rounds: usize) -> Result<MeasuredSpread, CalibrateError> {
     let mut values = Vec::new();
     for _ in 0..rounds {
         let mut made = Ok(());
-        let ns = time_ns(|| made = Memory::new(TOUCHED, Pages::Small).map(drop));
+        let ns = time_ns(|| made = Memory::new(TOUCHED, PageSize::Small).map(drop));
         made?;
         values.push(ns / (TOUCHED / PAGE) as f64);
     }
-    Ok(Spread::new(values))
+    Ok(MeasuredSpread::new(values))
 }
 
 /// Measures a system call that does almost nothing, in nanoseconds.
-pub(super) fn system_call_ns(rounds: usize) -> Spread {
+pub(super) fn system_call_ns(rounds: usize) -> MeasuredSpread {
     let calls = || (0..CALLS).for_each(|_| _ = black_box(rustix::process::getppid()));
-    Spread::rounds(rounds, || time_ns(calls) / CALLS as f64)
+    MeasuredSpread::rounds(rounds, || time_ns(calls) / CALLS as f64)
 }
 
 /// Measures dependent loads of successive lines, in nanoseconds per load. If prefetchers work, the time is far below
 /// that of random lines.
-pub(super) fn forward_ns(bytes: &mut [u8], rounds: usize) -> Spread {
-    link(bytes, Order::Forward, 0);
+pub(super) fn forward_ns(bytes: &mut [u8], rounds: usize) -> MeasuredSpread {
+    link(bytes, ChaseOrder::Forward, 0);
     let steps = (bytes.len() / LINE).min(1 << 18);
     let mut at = 0;
-    Spread::rounds(rounds, || time_ns(|| at = follow(bytes, at, steps)) / steps as f64)
+    MeasuredSpread::rounds(rounds, || time_ns(|| at = follow(bytes, at, steps)) / steps as f64)
 }
 
 /// Measures a load of the next line while two other chases read lines that the second level contains. The two follow
 /// the first chase at distances that exceed the first level, and all three together cover less than `second_bytes`.
-pub(super) fn forward_beside_hits_ns(bytes: &mut [u8], second_bytes: usize, rounds: usize) -> Spread {
-    let ring = link(bytes, Order::Forward, 0);
+pub(super) fn forward_beside_hits_ns(bytes: &mut [u8], second_bytes: usize, rounds: usize) -> MeasuredSpread {
+    let ring = link(bytes, ChaseOrder::Forward, 0);
     let behind = second_bytes / 3 / LINE * LINE;
     let steps = (ring.len().saturating_sub(3 * behind / LINE) / rounds).clamp(1, 1 << 18);
     // A round continues where the previous one ended, so that the lines ahead of the first chase are not in a cache
     // yet.
     let mut at = [2 * behind, behind, 0].map(|at| at % (ring.len() * LINE));
-    Spread::rounds(rounds, || time_ns(|| at = follow_many(bytes, at, steps)) / steps as f64)
+    MeasuredSpread::rounds(rounds, || time_ns(|| at = follow_many(bytes, at, steps)) / steps as f64)
 }
 
 #[cfg(test)]

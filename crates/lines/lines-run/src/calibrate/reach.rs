@@ -5,11 +5,11 @@
 //! its measurement takes a tenth of the time.
 
 use super::bypass;
-use super::chase::{Order, follow, link};
+use super::chase::{ChaseOrder, follow, link};
 use super::clock::time_ns;
 use super::error::CalibrateError;
-use super::memory::{Memory, Pages};
-use super::spread::Spread;
+use super::memory::{Memory, PageSize};
+use super::spread::MeasuredSpread;
 
 /// Smallest working set that is tried, in bytes.
 const LEAST_BYTES: u64 = 64 << 20;
@@ -45,15 +45,15 @@ fn smallest(
 
 /// Measures the time of a load in a working set that was traversed before, and in one that was flushed.
 fn latencies(bytes: u64) -> Result<[f64; 2], CalibrateError> {
-    let mut memory = Memory::new(bytes as usize, Pages::Huge)?;
-    let lines = link(memory.bytes_mut(), Order::Random, bytes).len();
+    let mut memory = Memory::new(bytes as usize, PageSize::Huge)?;
+    let lines = link(memory.bytes_mut(), ChaseOrder::Random, bytes).len();
     let mut at = follow(memory.bytes(), 0, lines);
     let mut load_ns = || time_ns(|| at = follow(memory.bytes(), at, LOADS)) / LOADS as f64;
-    let again = Spread::rounds(ROUNDS, &mut load_ns).median;
+    let again = MeasuredSpread::rounds(ROUNDS, &mut load_ns).median;
     bypass::flush(memory.bytes());
     // There is no warm-up round, because the lines that it loaded would be in the caches. Each round continues where
     // the previous one ended.
-    let flushed = Spread::new((0..ROUNDS).map(|_| load_ns()).collect()).median;
+    let flushed = MeasuredSpread::new((0..ROUNDS).map(|_| load_ns()).collect()).median;
     Ok([again, flushed])
 }
 

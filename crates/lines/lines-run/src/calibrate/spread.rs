@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Repeated measurement of one quantity, in the unit at the end of its field's name.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Spread {
+pub struct MeasuredSpread {
     /// Minimum.
     pub min: f64,
     /// Median: half of the values are at most this.
@@ -13,30 +13,30 @@ pub struct Spread {
     pub max: f64,
 }
 
-impl Spread {
+impl MeasuredSpread {
     /// Sorts the values and determines their median.
     ///
     /// # Panics
     /// If there are no values. Every measurement has at least one round.
-    pub(super) fn new(mut values: Vec<f64>) -> Spread {
+    pub(super) fn new(mut values: Vec<f64>) -> MeasuredSpread {
         assert!(!values.is_empty(), "a measurement without a round");
         values.sort_by(f64::total_cmp);
         let (min, max) = (values[0], values[values.len() - 1]);
         let half = values.len() / 2;
         let median =
             if values.len() % 2 == 1 { values[half] } else { (values[half - 1] + values[half]) / 2.0 };
-        Spread { min, median, max }
+        MeasuredSpread { min, median, max }
     }
 
     /// Measures `rounds` rounds, after one that is discarded because it only wakes the core up.
-    pub(super) fn rounds(rounds: usize, mut round: impl FnMut() -> f64) -> Spread {
+    pub(super) fn rounds(rounds: usize, mut round: impl FnMut() -> f64) -> MeasuredSpread {
         round();
-        Spread::new((0..rounds).map(|_| round()).collect())
+        MeasuredSpread::new((0..rounds).map(|_| round()).collect())
     }
 
     /// Returns the values multiplied by `factor`, which must be positive.
-    pub(super) fn times(self, factor: f64) -> Spread {
-        Spread { min: self.min * factor, median: self.median * factor, max: self.max * factor }
+    pub(super) fn times(self, factor: f64) -> MeasuredSpread {
+        MeasuredSpread { min: self.min * factor, median: self.median * factor, max: self.max * factor }
     }
 
     /// Returns whether the values are finite and in order.
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn medians() {
-        assert_eq!(Spread::new(vec![3.0, 1.0, 2.0]), Spread { min: 1.0, median: 2.0, max: 3.0 });
-        assert_eq!(Spread::new(vec![4.0, 1.0]), Spread { min: 1.0, median: 2.5, max: 4.0 });
+        assert_eq!(MeasuredSpread::new(vec![3.0, 1.0, 2.0]), MeasuredSpread { min: 1.0, median: 2.0, max: 3.0 });
+        assert_eq!(MeasuredSpread::new(vec![4.0, 1.0]), MeasuredSpread { min: 1.0, median: 2.5, max: 4.0 });
     }
 }

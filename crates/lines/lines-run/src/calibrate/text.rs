@@ -1,6 +1,6 @@
 //! Textual report of a calibration.
 
-use super::{Bandwidth, Described, LevelRates, MachineCalibration, Spread};
+use super::{Bandwidth, Described, LevelRates, MachineCalibration, MeasuredSpread};
 use std::fmt;
 
 impl fmt::Display for MachineCalibration {
@@ -8,7 +8,7 @@ impl fmt::Display for MachineCalibration {
         let kind = if self.described.is_virtual { "virtual" } else { "physical" };
         writeln!(f, "{}: {} cores, {kind}", self.described.name, self.described.cores)?;
         writeln!(f, "processor preset    {}", preset(&self.described))?;
-        let Spread { min, median, max } = self.frequency_ghz;
+        let MeasuredSpread { min, median, max } = self.frequency_ghz;
         writeln!(f, "frequency           {median:.2} GHz ({min:.2} to {max:.2})")?;
         let per_cycle = self.additions_per_ns.median / self.frequency_ghz.median;
         writeln!(f, "additions at once   {per_cycle:.1} a cycle")?;
@@ -46,7 +46,7 @@ impl fmt::Display for MachineCalibration {
 
 impl MachineCalibration {
     /// Formats a latency with its spread, in nanoseconds and in cycles.
-    fn time(&self, ns: Spread) -> String {
+    fn time(&self, ns: MeasuredSpread) -> String {
         let cycles = ns.median * self.frequency_ghz.median;
         format!("{:.1} ns ({:.1} to {:.1}), {cycles:.1} cycles", ns.median, ns.min, ns.max)
     }
@@ -63,7 +63,7 @@ fn preset(described: &Described) -> String {
 }
 
 fn bandwidth(f: &mut fmt::Formatter, bandwidth: &Bandwidth) -> fmt::Result {
-    let gbps = |spread: Spread| format!("{:.1} GB/s", spread.median);
+    let gbps = |spread: MeasuredSpread| format!("{:.1} GB/s", spread.median);
     let past = bandwidth.nontemporal_gbps.map_or("unknown".into(), gbps);
     let [read, write, copy] = [bandwidth.read_gbps, bandwidth.write_gbps, bandwidth.copy_gbps].map(gbps);
     let threads = format!("{} thread{}", bandwidth.threads, if bandwidth.threads == 1 { "" } else { "s" });

@@ -5,7 +5,7 @@
 //! virtual machine, even more of the host's. A walk then takes several times as long.
 
 use super::curve::LatencyPoint;
-use super::spread::Spread;
+use super::spread::MeasuredSpread;
 
 /// Range of working sets that come from memory: from this many times the reach of the second-level TLB and this many
 /// times the size of the last level, up to twice that size. Most of their loads walk, and the second level has room
@@ -21,7 +21,7 @@ pub(super) fn read(
     huge: &[LatencyPoint],
     reach: u64,
     last_bytes: u64,
-) -> Option<Spread> {
+) -> Option<MeasuredSpread> {
     let least = (REACHES * reach).max(LAST_LEVELS * last_bytes);
     let inside = small.iter().filter(|point| (least..=2 * least).contains(&point.bytes));
     let walks = inside.filter_map(|small| {
@@ -30,7 +30,7 @@ pub(super) fn read(
         Some((small.load_ns.median - huge.load_ns.median).max(0.0) / walking)
     });
     let walks: Vec<f64> = walks.collect();
-    (!walks.is_empty()).then(|| Spread::new(walks))
+    (!walks.is_empty()).then(|| MeasuredSpread::new(walks))
 }
 
 #[cfg(test)]
@@ -43,7 +43,7 @@ mod tests {
             let bytes = 1u64 << shift;
             let walking = (1.0 - f64::from(8 << 20) / bytes as f64).max(0.0);
             let ns = 100.0 + walking * walk_ns(bytes);
-            LatencyPoint { bytes, load_ns: Spread { min: ns, median: ns, max: ns } }
+            LatencyPoint { bytes, load_ns: MeasuredSpread { min: ns, median: ns, max: ns } }
         };
         (12..30).map(point).collect()
     }
@@ -52,7 +52,7 @@ mod tests {
     fn walks_are_what_small_pages_take_more() {
         let walk_ns = |bytes| if bytes >= 32 << 20 { 60.0 } else { 10.0 };
         let (small, huge) = (curve(walk_ns), curve(|_| 0.0));
-        let median = |spread: Option<Spread>| spread.map(|spread| spread.median);
+        let median = |spread: Option<MeasuredSpread>| spread.map(|spread| spread.median);
         assert_eq!(median(read(&small, &huge, 8 << 20, 24 << 20)), Some(60.0));
         assert_eq!(median(read(&small, &huge, 8 << 20, 4 << 20)), Some(60.0));
         assert_eq!(median(read(&huge, &small, 8 << 20, 24 << 20)), Some(0.0));

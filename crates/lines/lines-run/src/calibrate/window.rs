@@ -7,7 +7,7 @@
 
 use super::chase::LINE;
 use super::clock::time_ns;
-use super::spread::Spread;
+use super::spread::MeasuredSpread;
 use std::hint::black_box;
 use unrack_basis::SplitMix64;
 
@@ -27,7 +27,7 @@ pub(super) fn measure(bytes: &[u8], memory_ns: f64, rounds: usize) -> Option<f64
     let mut random = SplitMix64::new(23);
     let places: Vec<u32> = (0..LOADS).map(|_| (random.next_u64() % lines) as u32).collect();
     let ns = |run: fn(&[u8], &[u32]) -> u64| {
-        Spread::rounds(rounds, || time_ns(|| run(bytes, &places)) / LOADS as f64).min
+        MeasuredSpread::rounds(rounds, || time_ns(|| run(bytes, &places)) / LOADS as f64).min
     };
     let more = ns(apart::<MANY>) - ns(apart::<FEW>);
     (more > 0.0).then(|| (MANY - FEW) as f64 * memory_ns / more)

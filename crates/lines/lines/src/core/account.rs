@@ -5,8 +5,8 @@
 //! components", ASPLOS 2006). It is attributed to the front end as long as the later instruction was not dispatched,
 //! and then to its own operation or to its line.
 
-use super::time::{Lanes, Time};
-use super::watch::{Retirement, Waited, Watch};
+use super::time::{LaneTimes, LaneTime};
+use super::watch::{Retirement, WaitCause, CoreObserver};
 
 /// Cycles by cause. They add up to the cycles of the windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -77,13 +77,13 @@ impl Accountant {
     }
 }
 
-impl<const N: usize> Watch<Lanes<N>> for Accountant {
+impl<const N: usize> CoreObserver<LaneTimes<N>> for Accountant {
     fn start(&mut self) {
         self.is_counting = true;
     }
 
     #[inline(always)]
-    fn retire(&mut self, retirement: &Retirement<Lanes<N>>) {
+    fn retire(&mut self, retirement: &Retirement<LaneTimes<N>>) {
         let [at, before] = [&retirement.at, &retirement.before].map(|time| time.cycles(self.lane));
         if !self.is_counting || at <= before {
             return;
@@ -104,13 +104,13 @@ impl<const N: usize> Watch<Lanes<N>> for Accountant {
         self.account.dispatch += f64::from(unhindered - arrived);
         let own = f64::from(at - unhindered);
         match retirement.waited {
-            Waited::Core => self.account.operations += own,
-            Waited::Cache => self.account.caches += own,
-            Waited::Memory => self.account.memory += own,
+            WaitCause::Core => self.account.operations += own,
+            WaitCause::Cache => self.account.caches += own,
+            WaitCause::Memory => self.account.memory += own,
         }
     }
 
-    fn read(&mut self, begin: Lanes<N>, end: Lanes<N>) {
+    fn read(&mut self, begin: LaneTimes<N>, end: LaneTimes<N>) {
         if self.is_counting {
             let lane = self.lane;
             self.lines
@@ -118,7 +118,7 @@ impl<const N: usize> Watch<Lanes<N>> for Accountant {
         }
     }
 
-    fn rebase(&mut self, base: Lanes<N>) {
+    fn rebase(&mut self, base: LaneTimes<N>) {
         self.base += f64::from(base.cycles(self.lane));
     }
 }

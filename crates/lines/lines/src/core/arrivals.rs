@@ -3,8 +3,8 @@
 //! The recorder's caches contain a line as soon as it is requested, whereas in the core model it arrives later. An
 //! access that the recorder classifies as a hit therefore waits for the arrival of its line.
 
-use super::time::Time;
-use super::watch::Waited;
+use super::time::LaneTime;
+use super::watch::WaitCause;
 
 /// Number of entries, a power of two. It is several times the number of buffers of any core, so that few lines
 /// displace each other.
@@ -16,14 +16,14 @@ pub(super) struct Arrival<T> {
     begin: T,
     /// Time at which the line arrives.
     pub(super) end: T,
-    by: By,
+    by: ArrivalKind,
     /// Level from which the line comes, as the reason for waiting.
-    pub(super) waited: Waited,
+    pub(super) waited: WaitCause,
 }
 
 /// Kind of request that brought a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum ArrivalKind {
     /// Load or prefetch.
     Load,
     /// Store, which requests its line after it has retired.
@@ -32,16 +32,16 @@ pub(super) enum By {
 
 /// Recently requested lines, arrived or not, in a direct-mapped table. If two lines share an entry, the older one is
 /// overwritten and counts as arrived.
-pub(super) struct Arrivals<T> {
+pub(super) struct ArrivalTable<T> {
     /// Line numbers plus 1; 0 marks an empty entry.
     lines: Vec<u64>,
     arrivals: Vec<Arrival<T>>,
 }
 
-impl<T: Time> Arrivals<T> {
-    pub(super) fn new() -> Arrivals<T> {
-        let none = Arrival { begin: T::START, end: T::START, by: By::Load, waited: Waited::Core };
-        Arrivals { lines: vec![0; ENTRIES], arrivals: vec![none; ENTRIES] }
+impl<T: LaneTime> ArrivalTable<T> {
+    pub(super) fn new() -> ArrivalTable<T> {
+        let none = Arrival { begin: T::START, end: T::START, by: ArrivalKind::Load, waited: WaitCause::Core };
+        ArrivalTable { lines: vec![0; ENTRIES], arrivals: vec![none; ENTRIES] }
     }
 
     /// Returns the arrival of a line, for a load that is ready at `ready`, if the line was requested recently.
@@ -55,7 +55,7 @@ impl<T: Time> Arrivals<T> {
             return None;
         }
         let mut arrival = self.arrivals[index];
-        if arrival.by == By::Store {
+        if arrival.by == ArrivalKind::Store {
             arrival.end = arrival.end.earlier(ready.shifted(arrival.begin, arrival.end));
         }
         Some(arrival)
@@ -69,7 +69,7 @@ impl<T: Time> Arrivals<T> {
     }
 
     /// Records a line that is requested at `begin` and arrives at `end`.
-    pub(super) fn insert(&mut self, line: u64, begin: T, end: T, by: By, waited: Waited) {
+    pub(super) fn insert(&mut self, line: u64, begin: T, end: T, by: ArrivalKind, waited: WaitCause) {
         let index = index(line);
         self.lines[index] = line + 1;
         self.arrivals[index] = Arrival { begin, end, by, waited };

@@ -1,6 +1,6 @@
 //! Buffers that requests occupy for a while: fill buffers, prefetch buffers and page walkers.
 
-use super::time::Time;
+use super::time::LaneTime;
 
 /// Pool of equal buffers, each of which becomes free at a known time.
 ///
@@ -9,14 +9,14 @@ use super::time::Time;
 /// time at which it is processed. This makes the model too pessimistic for independent misses that follow a chain of
 /// dependent ones. In return, every time is a sum or a maximum of earlier times, so that no event ends earlier
 /// because another one ends later.
-pub(super) struct Buffers<T> {
+pub(super) struct TimedBuffers<T> {
     /// Times at which the buffers become free, in ascending order in each lane.
     free: Vec<T>,
 }
 
-impl<T: Time> Buffers<T> {
-    pub(super) fn new(count: usize) -> Buffers<T> {
-        Buffers { free: vec![T::START; count] }
+impl<T: LaneTime> TimedBuffers<T> {
+    pub(super) fn new(count: usize) -> TimedBuffers<T> {
+        TimedBuffers { free: vec![T::START; count] }
     }
 
     /// Returns when a request that is ready at `ready` obtains a buffer.
@@ -50,7 +50,7 @@ impl<T: Time> Buffers<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::time::Lanes;
+    use crate::core::time::LaneTimes;
     use proptest::prelude::*;
 
     proptest! {
@@ -60,11 +60,11 @@ mod tests {
             count in 1..6usize,
             requests in prop::collection::vec(([0..50u8, 0..50u8], [0..50u8, 0..50u8]), 0..40),
         ) {
-            let mut buffers = Buffers::<Lanes<2>>::new(count);
+            let mut buffers = TimedBuffers::<LaneTimes<2>>::new(count);
             let mut lists = [vec![0.0f32; count], vec![0.0f32; count]];
             for (ready, length) in requests {
-                let begin = buffers.begin(Lanes(ready.map(f32::from)));
-                buffers.take(begin.plus(Lanes(length.map(f32::from))));
+                let begin = buffers.begin(LaneTimes(ready.map(f32::from)));
+                buffers.take(begin.plus(LaneTimes(length.map(f32::from))));
                 for lane in 0..2 {
                     let list = &mut lists[lane];
                     let expected = f32::from(ready[lane]).max(list[0]);

@@ -12,14 +12,14 @@
 
 use super::parameters::CoreParameters;
 use super::ring::Ring;
-use super::time::Time;
+use super::time::LaneTime;
 
 /// Maximum number of groups between prediction and dispatch. No vendor states it; simulators of fetch-directed
 /// prefetching use 24.
 const QUEUE: usize = 24;
 
 /// Front end of a core.
-pub(super) struct Front<T> {
+pub(super) struct FrontEnd<T> {
     width: usize,
     turn: f32,
     /// Slots left in the current group.
@@ -34,9 +34,9 @@ pub(super) struct Front<T> {
     ready: T,
 }
 
-impl<T: Time> Front<T> {
-    pub(super) fn new(parameters: &CoreParameters) -> Front<T> {
-        Front {
+impl<T: LaneTime> FrontEnd<T> {
+    pub(super) fn new(parameters: &CoreParameters) -> FrontEnd<T> {
+        FrontEnd {
             width: parameters.fetch_width,
             turn: parameters.turn,
             left: 0,

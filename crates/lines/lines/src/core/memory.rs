@@ -1,14 +1,14 @@
 //! Memory behind the caches, near and far: computes when a line arrives.
 
-use super::parameters::{Lane, MemoryParameters, NearPages};
-use super::time::{Lanes, Time};
+use super::parameters::{MemoryLane, MemoryParameters, NearPages};
+use super::time::{LaneTimes, LaneTime};
 
 /// Memory, as the core accesses it. Each line comes with a mask that has one bit for each placement in which its page
 /// is near.
 ///
 /// `dispatch` is the time at which the requesting instruction was dispatched, which never decreases from one request
 /// to the next. It is later than `at` only if a wrong path has issued the request before.
-pub(super) trait Memory<T: Time> {
+pub(super) trait Memory<T: LaneTime> {
     /// Reads a line. Returns when its value is available.
     fn read(&mut self, at: T, dispatch: T, line: u64, near: u16) -> T;
 
@@ -42,7 +42,7 @@ pub(super) struct Channel<T> {
     free: T,
 }
 
-impl<T: Time> Channel<T> {
+impl<T: LaneTime> Channel<T> {
     /// Creates a channel that each line occupies for `interval` cycles; 0 means no limit.
     pub(super) fn new(interval: f32) -> Channel<T> {
         Channel { interval, free: T::START }
@@ -81,7 +81,7 @@ pub(super) struct Device<T> {
     both: Channel<T>,
 }
 
-impl<T: Time> Device<T> {
+impl<T: LaneTime> Device<T> {
     pub(super) fn new(parameters: &MemoryParameters) -> Device<T> {
         Device {
             latency: parameters.latency,
@@ -125,11 +125,11 @@ impl<T: Time> Device<T> {
 
 /// Memory of `N` lanes, each with its own placement and latencies.
 pub(super) struct LaneMemory<const N: usize> {
-    lanes: [Lane; N],
+    lanes: [MemoryLane; N],
     /// Near and far memory of each lane.
-    devices: [[Device<Lanes<1>>; 2]; N],
+    devices: [[Device<LaneTimes<1>>; 2]; N],
     /// Latencies of near memory.
-    near: Lanes<N>,
+    near: LaneTimes<N>,
 }
 
 impl<const N: usize> LaneMemory<N> {
@@ -137,9 +137,9 @@ impl<const N: usize> LaneMemory<N> {
     ///
     /// # Panics
     /// If no lane is given.
-    pub(super) fn new(lanes: &[Lane]) -> LaneMemory<N> {
-        let lanes: [Lane; N] = std::array::from_fn(|lane| lanes[lane.min(lanes.len() - 1)]);
-        let near = Lanes(lanes.map(|lane| lane.near.latency));
+    pub(super) fn new(lanes: &[MemoryLane]) -> LaneMemory<N> {
+        let lanes: [MemoryLane; N] = std::array::from_fn(|lane| lanes[lane.min(lanes.len() - 1)]);
+        let near = LaneTimes(lanes.map(|lane| lane.near.latency));
         let devices = lanes.map(|lane| [Device::new(&lane.near), Device::new(&lane.far)]);
         LaneMemory { lanes, devices, near }
     }
@@ -148,40 +148,40 @@ impl<const N: usize> LaneMemory<N> {
     #[inline]
     fn each(
         &mut self,
-        at: Lanes<N>,
-        dispatch: Lanes<N>,
+        at: LaneTimes<N>,
+        dispatch: LaneTimes<N>,
         near: u16,
-        ask: impl Fn(&mut Device<Lanes<1>>, Lanes<1>, Lanes<1>) -> Lanes<1>,
-    ) -> Lanes<N> {
+        ask: impl Fn(&mut Device<LaneTimes<1>>, LaneTimes<1>, LaneTimes<1>) -> LaneTimes<1>,
+    ) -> LaneTimes<N> {
         let mut ends = at;
         for (index, (lane, devices)) in self.lanes.iter().zip(&mut self.devices).enumerate() {
             let device = &mut devices[usize::from(lane.is_far(near))];
-            ends.0[index] = ask(device, Lanes([at.0[index]]), Lanes([dispatch.0[index]])).0[0];
+            ends.0[index] = ask(device, LaneTimes([at.0[index]]), LaneTimes([dispatch.0[index]])).0[0];
         }
         ends
     }
 }
 
-impl<const N: usize> Memory<Lanes<N>> for LaneMemory<N> {
-    fn read(&mut self, at: Lanes<N>, dispatch: Lanes<N>, _: u64, near: u16) -> Lanes<N> {
+impl<const N: usize> Memory<LaneTimes<N>> for LaneMemory<N> {
+    fn read(&mut self, at: LaneTimes<N>, dispatch: LaneTimes<N>, _: u64, near: u16) -> LaneTimes<N> {
         self.each(at, dispatch, near, Device::read)
     }
 
-    fn write(&mut self, at: Lanes<N>, dispatch: Lanes<N>, _: u64, near: u16) -> Lanes<N> {
+    fn write(&mut self, at: LaneTimes<N>, dispatch: LaneTimes<N>, _: u64, near: u16) -> LaneTimes<N> {
         self.each(at, dispatch, near, Device::write)
     }
 
-    fn write_back(&mut self, at: Lanes<N>, dispatch: Lanes<N>, _: u64, near: u16) {
+    fn write_back(&mut self, at: LaneTimes<N>, dispatch: LaneTimes<N>, _: u64, near: u16) {
         self.each(at, dispatch, near, Device::write);
     }
 
-    fn load_entry(&mut self, at: Lanes<N>) -> Lanes<N> {
+    fn load_entry(&mut self, at: LaneTimes<N>) -> LaneTimes<N> {
         at.plus(self.near)
     }
 
-    fn rebase(&mut self, base: Lanes<N>) {
+    fn rebase(&mut self, base: LaneTimes<N>) {
         for (devices, base) in self.devices.iter_mut().zip(base.0) {
-            devices.iter_mut().for_each(|device| device.rebase(Lanes([base])));
+            devices.iter_mut().for_each(|device| device.rebase(LaneTimes([base])));
         }
     }
 
@@ -190,7 +190,7 @@ impl<const N: usize> Memory<Lanes<N>> for LaneMemory<N> {
     }
 }
 
-impl Lane {
+impl MemoryLane {
     /// Returns whether a page is far in this lane, given the mask of the placements in which it is near.
     #[inline]
     pub(super) fn is_far(&self, near: u16) -> bool {

@@ -57,7 +57,7 @@ mod watch;
 pub use account::CycleAccount;
 pub use estimate::{Estimate, EstimateError, WindowSample};
 pub use parameters::{
-    CacheLatencies, CoreError, CoreParameters, CorePorts, Lane, MemoryParameters, NearPages,
+    CacheLatencies, CoreError, CoreParameters, CorePorts, MemoryLane, MemoryParameters, NearPages,
     OperationLatencies,
 };
 pub use replay::{CoreReplay, WindowCycles};

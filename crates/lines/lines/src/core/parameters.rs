@@ -139,7 +139,7 @@ pub struct CacheLatencies {
 
 /// Memory configuration of one lane: where pages are, and the latency and bandwidth of near and far memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Lane {
+pub struct MemoryLane {
     /// Pages in near memory.
     pub pages: NearPages,
     /// Parameters of near memory.
@@ -323,7 +323,7 @@ impl CoreParameters {
 ///
 /// # Errors
 /// If there are no lanes or too many, or if a lane has a number out of its range.
-pub(super) fn check_lanes(lanes: &[Lane]) -> Result<(), CoreError> {
+pub(super) fn check_lanes(lanes: &[MemoryLane]) -> Result<(), CoreError> {
     if lanes.is_empty() || lanes.len() > LANES {
         return Err(CoreError::Lanes(lanes.len()));
     }

@@ -6,7 +6,7 @@
 
 use super::parameters::{CoreParameters, CorePorts};
 use super::ring::Ring;
-use super::time::Time;
+use super::time::LaneTime;
 use crate::instruction::{Instruction, MemoryUse, OperationClass};
 
 /// Cycles over which a rate is averaged. A scheduler of some hundred entries fills within this time.
@@ -52,15 +52,15 @@ impl Kind {
 }
 
 /// Rate limit of one kind of operation.
-struct Rate<T> {
+struct PortRate<T> {
     last: Ring<T>,
     cycles: f32,
 }
 
-impl<T: Time> Rate<T> {
+impl<T: LaneTime> PortRate<T> {
     /// Creates a limit of `ports` operations per `cycles` cycles.
-    fn new(ports: usize, cycles: f32) -> Rate<T> {
-        Rate { last: Ring::new(ports * CYCLES), cycles: cycles * CYCLES as f32 }
+    fn new(ports: usize, cycles: f32) -> PortRate<T> {
+        PortRate { last: Ring::new(ports * CYCLES), cycles: cycles * CYCLES as f32 }
     }
 
     #[inline(always)]
@@ -75,29 +75,29 @@ impl<T: Time> Rate<T> {
 pub(super) struct PortRates<T> {
     /// Limits by [`Kind`], except for `None`. The limits of integer and vector operations also apply to every kind
     /// that shares their ports.
-    kinds: [Rate<T>; 8],
+    kinds: [PortRate<T>; 8],
     /// Limits of loads, of stores, of both together, of vector loads and of vector stores.
-    accesses: [Rate<T>; 5],
+    accesses: [PortRate<T>; 5],
 }
 
-impl<T: Time> PortRates<T> {
+impl<T: LaneTime> PortRates<T> {
     pub(super) fn new(parameters: &CoreParameters) -> PortRates<T> {
         let CorePorts { integer, multiply, branch, vector, float_add, float_multiply, .. } = parameters.ports;
         let CorePorts { load, store, memory, vector_load, vector_store, .. } = parameters.ports;
-        let divider = |interval: f32| Rate::new(1, interval);
+        let divider = |interval: f32| PortRate::new(1, interval);
         let turn = parameters.turn;
         PortRates {
             kinds: [
-                Rate::new(integer, turn),
-                Rate::new(multiply, turn),
+                PortRate::new(integer, turn),
+                PortRate::new(multiply, turn),
                 divider(parameters.divide_interval),
-                Rate::new(branch, turn),
-                Rate::new(vector, turn),
-                Rate::new(float_add, turn),
-                Rate::new(float_multiply, turn),
+                PortRate::new(branch, turn),
+                PortRate::new(vector, turn),
+                PortRate::new(float_add, turn),
+                PortRate::new(float_multiply, turn),
                 divider(parameters.float_divide_interval),
             ],
-            accesses: [load, store, memory, vector_load, vector_store].map(|ports| Rate::new(ports, turn)),
+            accesses: [load, store, memory, vector_load, vector_store].map(|ports| PortRate::new(ports, turn)),
         }
     }
 
@@ -133,7 +133,7 @@ impl<T: Time> PortRates<T> {
         }
     }
 
-    fn all(&mut self) -> impl Iterator<Item = &mut Rate<T>> {
+    fn all(&mut self) -> impl Iterator<Item = &mut PortRate<T>> {
         self.kinds.iter_mut().chain(&mut self.accesses)
     }
 

@@ -31,7 +31,7 @@ impl<const N: usize> Registers<N> {
 
 /// Ordering constraint of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum OrderingConstraint {
     /// No constraint beyond its registers.
     Free,
     /// It begins when all earlier instructions have ended, and later memory accesses wait for it.
@@ -42,7 +42,7 @@ pub(super) enum Order {
 
 /// Instruction, prepared for execution by the model.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Prepared {
+pub(super) struct PreparedInstruction {
     pub(super) address: Registers<2>,
     pub(super) sources: Registers<4>,
     pub(super) targets: Registers<3>,
@@ -53,19 +53,19 @@ pub(super) struct Prepared {
     /// Whether it only moves data between a register and memory.
     pub(super) is_move: bool,
     pub(super) slots: u8,
-    pub(super) order: Order,
+    pub(super) order: OrderingConstraint,
     pub(super) memory: MemoryUse,
 }
 
-impl Prepared {
-    fn new(instruction: &Instruction, parameters: &CoreParameters) -> Prepared {
+impl PreparedInstruction {
+    fn new(instruction: &Instruction, parameters: &CoreParameters) -> PreparedInstruction {
         let order = match instruction.operation {
-            OperationClass::Serializing => Order::Serializing,
-            OperationClass::SystemCall => Order::SystemCall,
-            _ => Order::Free,
+            OperationClass::Serializing => OrderingConstraint::Serializing,
+            OperationClass::SystemCall => OrderingConstraint::SystemCall,
+            _ => OrderingConstraint::Free,
         };
         let is_move = is_move(instruction);
-        Prepared {
+        PreparedInstruction {
             kind: Kind::new(instruction, is_move),
             is_move,
             is_vector: is_vector(instruction.operation),
@@ -80,7 +80,7 @@ impl Prepared {
     }
 }
 
-impl Prepared {
+impl PreparedInstruction {
     /// Returns whether an instruction with `accesses` accesses occupies a scheduler entry.
     #[inline(always)]
     pub(super) fn is_scheduled(&self, accesses: usize) -> bool {
@@ -133,7 +133,7 @@ impl CoreParameters {
 #[derive(Default)]
 pub(super) struct Program {
     /// Instructions of all blocks, one block after another.
-    instructions: Vec<Prepared>,
+    instructions: Vec<PreparedInstruction>,
     /// Index of the first instruction of each block, followed by the total number of instructions.
     firsts: Vec<usize>,
     /// Address of the first instruction of each block, and the address after its last one.
@@ -147,7 +147,7 @@ impl Program {
             self.firsts.push(0);
         }
         for block in blocks.iter().skip(self.firsts.len() - 1) {
-            self.instructions.extend(block.instructions.iter().map(|i| Prepared::new(i, parameters)));
+            self.instructions.extend(block.instructions.iter().map(|i| PreparedInstruction::new(i, parameters)));
             self.firsts.push(self.instructions.len());
             self.addresses.push((block.pc, block.behind()));
         }
@@ -159,7 +159,7 @@ impl Program {
     }
 
     /// Returns the instructions of a block.
-    pub(super) fn block(&self, number: u32) -> &[Prepared] {
+    pub(super) fn block(&self, number: u32) -> &[PreparedInstruction] {
         let number = number as usize;
         &self.instructions[self.firsts[number]..self.firsts[number + 1]]
     }

@@ -2,11 +2,11 @@
 
 use super::LANES;
 use super::account::{Accountant, CycleAccount};
-use super::machine::Machine;
+use super::machine::CoreModel;
 use super::memory::LaneMemory;
-use super::parameters::{CoreError, CoreParameters, Lane, check_lanes};
+use super::parameters::{CoreError, CoreParameters, MemoryLane, check_lanes};
 use super::program::Program;
-use super::time::Lanes;
+use super::time::LaneTimes;
 use crate::instruction::CodeBlock;
 use crate::window::RecordedWindow;
 
@@ -25,7 +25,7 @@ pub struct WindowCycles {
 
 /// Core that executes the windows of one recording, one after another, in up to 16 lanes.
 pub struct CoreReplay {
-    machine: Machine<Lanes<LANES>, LaneMemory<LANES>, Accountant>,
+    machine: CoreModel<LaneTimes<LANES>, LaneMemory<LANES>, Accountant>,
     parameters: CoreParameters,
     program: Program,
     lanes: usize,
@@ -39,7 +39,7 @@ impl CoreReplay {
     /// of its range.
     pub fn new(
         parameters: &CoreParameters,
-        lanes: &[Lane],
+        lanes: &[MemoryLane],
         accounted: usize,
     ) -> Result<CoreReplay, CoreError> {
         parameters.check()?;
@@ -47,7 +47,7 @@ impl CoreReplay {
         if accounted >= lanes.len() {
             return Err(CoreError::Account { lane: accounted, lanes: lanes.len() });
         }
-        let machine = Machine::new(parameters, LaneMemory::new(lanes), Accountant::new(accounted));
+        let machine = CoreModel::new(parameters, LaneMemory::new(lanes), Accountant::new(accounted));
         let (parameters, program) = (parameters.clone(), Program::default());
         Ok(CoreReplay { machine, parameters, program, lanes: lanes.len() })
     }

@@ -10,11 +10,11 @@
 //! [`LineRequest::after`] names it. Which condition is the last one is determined in a trace, in which all far
 //! requests have the same latency.
 
-use super::machine::Machine;
+use super::machine::CoreModel;
 use super::memory::{Device, Memory};
-use super::parameters::{CoreError, CoreParameters, Lane, check_lanes};
+use super::parameters::{CoreError, CoreParameters, MemoryLane, check_lanes};
 use super::program::Program;
-use super::time::{Lanes, NO_REQUEST, Time, Traced};
+use super::time::{LaneTimes, NO_REQUEST, LaneTime, TracedTime};
 use crate::instruction::CodeBlock;
 use crate::window::RecordedWindow;
 
@@ -50,8 +50,8 @@ pub struct WindowRequests {
 
 /// Core that finds the far requests of windows, and replays windows with a given latency for each request.
 pub struct FarRequests {
-    tracer: Machine<Traced, Tracing, ()>,
-    player: Machine<Lanes<1>, Given, ()>,
+    tracer: CoreModel<TracedTime, Tracing, ()>,
+    player: CoreModel<LaneTimes<1>, GivenLatencies, ()>,
     parameters: CoreParameters,
     program: Program,
 }
@@ -62,7 +62,7 @@ impl FarRequests {
     ///
     /// # Errors
     /// If a parameter is out of its range.
-    pub fn new(parameters: &CoreParameters, lane: Lane) -> Result<FarRequests, CoreError> {
+    pub fn new(parameters: &CoreParameters, lane: MemoryLane) -> Result<FarRequests, CoreError> {
         parameters.check()?;
         check_lanes(&[lane])?;
         let tracing = Tracing {
@@ -74,8 +74,8 @@ impl FarRequests {
             ends: Vec::new(),
         };
         let near = Device::new(&lane.near);
-        let given = Given { lane, near, latencies: Vec::new(), next: 0 };
-        let (tracer, player) = (Machine::new(parameters, tracing, ()), Machine::new(parameters, given, ()));
+        let given = GivenLatencies { lane, near, latencies: Vec::new(), next: 0 };
+        let (tracer, player) = (CoreModel::new(parameters, tracing, ()), CoreModel::new(parameters, given, ()));
         Ok(FarRequests { tracer, player, parameters: parameters.clone(), program: Program::default() })
     }
 
@@ -110,8 +110,8 @@ impl FarRequests {
 
 /// Memory that records far requests.
 struct Tracing {
-    lane: Lane,
-    near: Device<Traced>,
+    lane: MemoryLane,
+    near: Device<TracedTime>,
     frequency_ghz: f64,
     /// Cycles from the window's start to the current time base.
     base: f64,
@@ -122,7 +122,7 @@ struct Tracing {
 
 impl Tracing {
     /// Returns the request that determined a time, and the time that passed since its completion.
-    fn after(&self, time: Traced) -> After {
+    fn after(&self, time: TracedTime) -> After {
         let request = (time.request != NO_REQUEST).then_some(time.request);
         let from = request.map_or(0.0, |request| self.ends[request as usize]);
         // A load that overtakes a store's request for its line can complete before that request; its gap is then 0.
@@ -131,28 +131,28 @@ impl Tracing {
     }
 
     /// Records a far request and returns when it completes.
-    fn request(&mut self, at: Traced, line: u64, is_write_back: bool) -> Traced {
+    fn request(&mut self, at: TracedTime, line: u64, is_write_back: bool) -> TracedTime {
         let number = self.requests.len() as u32;
         self.requests.push(LineRequest { after: self.after(at), address: line * 64, is_write_back });
         let end = at.time + self.lane.far.latency;
         self.ends.push(self.base + f64::from(end));
-        Traced { time: end, request: number }
+        TracedTime { time: end, request: number }
     }
 }
 
-impl Memory<Traced> for Tracing {
-    fn read(&mut self, at: Traced, dispatch: Traced, line: u64, near: u16) -> Traced {
+impl Memory<TracedTime> for Tracing {
+    fn read(&mut self, at: TracedTime, dispatch: TracedTime, line: u64, near: u16) -> TracedTime {
         if self.lane.is_far(near) {
             return self.request(at, line, false);
         }
         self.near.read(at, dispatch)
     }
 
-    fn write(&mut self, at: Traced, dispatch: Traced, line: u64, near: u16) -> Traced {
+    fn write(&mut self, at: TracedTime, dispatch: TracedTime, line: u64, near: u16) -> TracedTime {
         if self.lane.is_far(near) { self.request(at, line, false) } else { self.near.write(at, dispatch) }
     }
 
-    fn write_back(&mut self, at: Traced, dispatch: Traced, line: u64, near: u16) {
+    fn write_back(&mut self, at: TracedTime, dispatch: TracedTime, line: u64, near: u16) {
         if self.lane.is_far(near) {
             self.request(at, line, true);
         } else {
@@ -160,11 +160,11 @@ impl Memory<Traced> for Tracing {
         }
     }
 
-    fn load_entry(&mut self, at: Traced) -> Traced {
+    fn load_entry(&mut self, at: TracedTime) -> TracedTime {
         self.near.load_entry(at)
     }
 
-    fn rebase(&mut self, base: Traced) {
+    fn rebase(&mut self, base: TracedTime) {
         self.base += f64::from(base.time);
         self.near.rebase(base);
     }
@@ -178,42 +178,42 @@ impl Memory<Traced> for Tracing {
 }
 
 /// Memory whose far requests have given latencies.
-struct Given {
-    lane: Lane,
-    near: Device<Lanes<1>>,
+struct GivenLatencies {
+    lane: MemoryLane,
+    near: Device<LaneTimes<1>>,
     latencies: Vec<f32>,
     next: usize,
 }
 
-impl Given {
+impl GivenLatencies {
     /// Returns when the next far request completes.
-    fn given(&mut self, at: Lanes<1>) -> Lanes<1> {
+    fn given(&mut self, at: LaneTimes<1>) -> LaneTimes<1> {
         self.next += 1;
         at.after(self.latencies[self.next - 1])
     }
 }
 
-impl Memory<Lanes<1>> for Given {
-    fn read(&mut self, at: Lanes<1>, dispatch: Lanes<1>, _: u64, near: u16) -> Lanes<1> {
+impl Memory<LaneTimes<1>> for GivenLatencies {
+    fn read(&mut self, at: LaneTimes<1>, dispatch: LaneTimes<1>, _: u64, near: u16) -> LaneTimes<1> {
         if self.lane.is_far(near) {
             return self.given(at);
         }
         self.near.read(at, dispatch)
     }
 
-    fn write(&mut self, at: Lanes<1>, dispatch: Lanes<1>, _: u64, near: u16) -> Lanes<1> {
+    fn write(&mut self, at: LaneTimes<1>, dispatch: LaneTimes<1>, _: u64, near: u16) -> LaneTimes<1> {
         if self.lane.is_far(near) { self.given(at) } else { self.near.write(at, dispatch) }
     }
 
-    fn write_back(&mut self, at: Lanes<1>, dispatch: Lanes<1>, line: u64, near: u16) {
+    fn write_back(&mut self, at: LaneTimes<1>, dispatch: LaneTimes<1>, line: u64, near: u16) {
         self.write(at, dispatch, line, near);
     }
 
-    fn load_entry(&mut self, at: Lanes<1>) -> Lanes<1> {
+    fn load_entry(&mut self, at: LaneTimes<1>) -> LaneTimes<1> {
         self.near.load_entry(at)
     }
 
-    fn rebase(&mut self, base: Lanes<1>) {
+    fn rebase(&mut self, base: LaneTimes<1>) {
         self.near.rebase(base);
     }
 

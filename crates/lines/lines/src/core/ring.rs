@@ -1,6 +1,6 @@
 //! Queue of fixed length whose entries are released in order.
 
-use super::time::Time;
+use super::time::LaneTime;
 
 /// Queue of fixed length. Each entry becomes free at the time that was pushed for it.
 pub(super) struct Ring<T> {
@@ -9,7 +9,7 @@ pub(super) struct Ring<T> {
     next: usize,
 }
 
-impl<T: Time> Ring<T> {
+impl<T: LaneTime> Ring<T> {
     pub(super) fn new(length: usize) -> Ring<T> {
         Ring { times: vec![T::START; length], next: 0 }
     }

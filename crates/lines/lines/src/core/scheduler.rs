@@ -1,7 +1,7 @@
 //! Scheduler, which holds dispatched operations until their inputs are available.
 
-use super::buffers::Buffers;
-use super::time::Time;
+use super::buffers::TimedBuffers;
+use super::time::LaneTime;
 
 /// Size of a group of operations, of which one is simulated on behalf of all.
 const GROUP: usize = 8;
@@ -13,16 +13,16 @@ const GROUP: usize = 8;
 /// occupies one entry of a scheduler of an eighth of the size. The wait is right on average, at an eighth of the
 /// cost.
 pub(super) struct Scheduler<T> {
-    entries: Buffers<T>,
+    entries: TimedBuffers<T>,
     /// Position in the current group, and the position that is simulated.
     passed: usize,
     followed: usize,
     state: u32,
 }
 
-impl<T: Time> Scheduler<T> {
+impl<T: LaneTime> Scheduler<T> {
     pub(super) fn new(entries: usize) -> Scheduler<T> {
-        let entries = Buffers::new(entries.div_ceil(GROUP));
+        let entries = TimedBuffers::new(entries.div_ceil(GROUP));
         Scheduler { entries, passed: 0, followed: 0, state: 1 }
     }
 

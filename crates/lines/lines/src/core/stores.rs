@@ -1,6 +1,6 @@
 //! Recent stores, from which the store queue forwards bytes to loads.
 
-use super::time::Time;
+use super::time::LaneTime;
 
 /// Number of entries in the table of places, a power of two.
 const PLACES: usize = 1024;
@@ -19,7 +19,7 @@ struct Store<T> {
 }
 
 /// Data that a load receives from the store queue.
-pub(super) struct Forwarded<T> {
+pub(super) struct ForwardedData<T> {
     /// Time at which the data are available.
     pub(super) time: T,
     /// Whether a single store wrote all bytes of the load.
@@ -38,7 +38,7 @@ pub(super) struct Stores<T> {
     load_latency: f32,
 }
 
-impl<T: Time> Stores<T> {
+impl<T: LaneTime> Stores<T> {
     pub(super) fn new(length: usize, forward_latency: f32, load_latency: f32) -> Stores<T> {
         let none = Store { address: 0, bytes: 0, data: T::START, commit: T::START };
         let stores = vec![none; length.next_power_of_two()];
@@ -74,9 +74,9 @@ impl<T: Time> Stores<T> {
     /// A store that wrote all bytes forwards them. If a store wrote only some of the bytes, the load waits until that
     /// store has been written to the first level (Agner Fog, microarchitecture.pdf, "Store forwarding stalls").
     #[inline(always)]
-    pub(super) fn forwarded(&self, address: u64, bytes: u8) -> Option<Forwarded<T>> {
+    pub(super) fn forwarded(&self, address: u64, bytes: u8) -> Option<ForwardedData<T>> {
         let bytes = u64::from(bytes);
-        let mut known: Option<Forwarded<T>> = None;
+        let mut known: Option<ForwardedData<T>> = None;
         let mut before = 0;
         for place in places(address, bytes) {
             let number = self.last[place];
@@ -97,8 +97,8 @@ impl<T: Time> Stores<T> {
                 store.commit.after(self.load_latency)
             };
             known = Some(match known {
-                None => Forwarded { time, is_whole },
-                Some(known) => Forwarded { time: known.time.later(time), is_whole: false },
+                None => ForwardedData { time, is_whole },
+                Some(known) => ForwardedData { time: known.time.later(time), is_whole: false },
             });
         }
         known

@@ -5,7 +5,7 @@
 //! are then rounded to 24 bits.
 
 /// Time of an event, in each of several lanes.
-pub(super) trait Time: Copy {
+pub(super) trait LaneTime: Copy {
     /// Beginning of time; no time is earlier.
     const START: Self;
 
@@ -51,9 +51,9 @@ const OLDEST: f32 = -524_288.0;
 /// Time in `N` lanes. It is aligned so that it spans as few cache lines as possible.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(align(64))]
-pub(super) struct Lanes<const N: usize>(pub(super) [f32; N]);
+pub(super) struct LaneTimes<const N: usize>(pub(super) [f32; N]);
 
-impl<const N: usize> Lanes<N> {
+impl<const N: usize> LaneTimes<N> {
     #[inline(always)]
     fn each(mut self, other: Self, combine: impl Fn(f32, f32) -> f32) -> Self {
         for (mine, other) in self.0.iter_mut().zip(other.0) {
@@ -69,8 +69,8 @@ impl<const N: usize> Lanes<N> {
     }
 }
 
-impl<const N: usize> Time for Lanes<N> {
-    const START: Self = Lanes([0.0; N]);
+impl<const N: usize> LaneTime for LaneTimes<N> {
+    const START: Self = LaneTimes([0.0; N]);
 
     #[inline(always)]
     fn later(self, other: Self) -> Self {
@@ -132,7 +132,7 @@ pub(super) fn later(a: f32, b: f32) -> f32 {
 
 /// Time in one lane, and the far request whose completion determined it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Traced {
+pub(super) struct TracedTime {
     pub(super) time: f32,
     /// Index of the request; [`NO_REQUEST`] for the beginning of the window.
     pub(super) request: u32,
@@ -141,8 +141,8 @@ pub(super) struct Traced {
 /// Index that stands for the beginning of the window.
 pub(super) const NO_REQUEST: u32 = u32::MAX;
 
-impl Time for Traced {
-    const START: Self = Traced { time: 0.0, request: NO_REQUEST };
+impl LaneTime for TracedTime {
+    const START: Self = TracedTime { time: 0.0, request: NO_REQUEST };
 
     fn later(self, other: Self) -> Self {
         if self.time > other.time { self } else { other }
@@ -153,7 +153,7 @@ impl Time for Traced {
     }
 
     fn after(self, cycles: f32) -> Self {
-        Traced { time: self.time + cycles, ..self }
+        TracedTime { time: self.time + cycles, ..self }
     }
 
     fn later_from(self, other: Self, from: Self) -> Self {
@@ -161,15 +161,15 @@ impl Time for Traced {
     }
 
     fn only_before(self, limit: Self) -> Self {
-        if self.time < limit.time { self } else { Traced { time: NEVER, ..self } }
+        if self.time < limit.time { self } else { TracedTime { time: NEVER, ..self } }
     }
 
     fn minus(self, base: Self) -> Self {
-        Traced { time: later(self.time - base.time, OLDEST), ..self }
+        TracedTime { time: later(self.time - base.time, OLDEST), ..self }
     }
 
     fn shifted(self, from: Self, to: Self) -> Self {
-        Traced { time: self.time + (to.time - from.time), request: to.request }
+        TracedTime { time: self.time + (to.time - from.time), request: to.request }
     }
 
     fn is_later(&self, other: &Self) -> bool {

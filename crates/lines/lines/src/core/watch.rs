@@ -1,11 +1,11 @@
 //! Events that an observer of the core receives.
 
-use super::time::Time;
-use crate::window::Served;
+use super::time::LaneTime;
+use crate::window::ServedBy;
 
 /// Reason for the duration of an instruction. Later variants take precedence over earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Waited {
+pub(super) enum WaitCause {
     /// Operations and their inputs, or the first level.
     Core,
     /// Caches beyond the first level.
@@ -14,13 +14,13 @@ pub(super) enum Waited {
     Memory,
 }
 
-impl Waited {
+impl WaitCause {
     /// Returns the reason for waiting for a line that this level served.
-    pub(super) fn for_line(served: Served) -> Waited {
+    pub(super) fn for_line(served: ServedBy) -> WaitCause {
         match served {
-            Served::L1 => Waited::Core,
-            Served::L2 | Served::L3 | Served::Peer => Waited::Cache,
-            Served::Memory => Waited::Memory,
+            ServedBy::L1 => WaitCause::Core,
+            ServedBy::L2 | ServedBy::L3 | ServedBy::Peer => WaitCause::Cache,
+            ServedBy::Memory => WaitCause::Memory,
         }
     }
 }
@@ -35,7 +35,7 @@ pub(super) struct Retirement<T> {
     pub(super) before: T,
     /// Time at which it retires.
     pub(super) at: T,
-    pub(super) waited: Waited,
+    pub(super) waited: WaitCause,
     /// Cycles from dispatch to completion if it waits for nothing.
     pub(super) least: f32,
     /// Whether the previous instruction is a mispredicted branch or a system call.
@@ -43,7 +43,7 @@ pub(super) struct Retirement<T> {
 }
 
 /// Observer of a core.
-pub(super) trait Watch<T: Time> {
+pub(super) trait CoreObserver<T: LaneTime> {
     /// Called when the lead of a window is over, or when a window without a lead begins.
     fn start(&mut self);
 
@@ -57,7 +57,7 @@ pub(super) trait Watch<T: Time> {
     fn rebase(&mut self, base: T);
 }
 
-impl<T: Time> Watch<T> for () {
+impl<T: LaneTime> CoreObserver<T> for () {
     fn start(&mut self) {}
     fn retire(&mut self, _: &Retirement<T>) {}
     fn read(&mut self, _: T, _: T) {}

@@ -11,9 +11,9 @@ mod ranges;
 pub use hottest::Hottest;
 
 use crate::hierarchy::Hierarchy;
-use crate::window::Served;
-use picture::Picture;
-use ranges::Ranges;
+use crate::window::ServedBy;
+use picture::HeatPicture;
+use ranges::RangeTotals;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of ranges in the totals, which covers 1 GiB in pages of 4 KiB.
@@ -21,9 +21,9 @@ const RANGES: usize = 1 << 18;
 
 /// Heat while it is being counted.
 #[derive(Clone, Debug)]
-pub struct Heat {
-    totals: Ranges,
-    picture: Picture,
+pub struct HeatCounts {
+    totals: RangeTotals,
+    picture: HeatPicture,
 }
 
 /// Heat tables of a process, as they are stored.
@@ -63,54 +63,54 @@ impl RangeHeat {
 
 /// Reason for the transfer of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum TransferReason {
     Miss,
     Prefetch,
     WriteBack,
 }
 
-impl Default for Heat {
-    fn default() -> Heat {
-        Heat::new()
+impl Default for HeatCounts {
+    fn default() -> HeatCounts {
+        HeatCounts::new()
     }
 }
 
-impl Heat {
+impl HeatCounts {
     /// Creates empty tables.
-    pub fn new() -> Heat {
-        Heat { totals: Ranges::new(RANGES), picture: Picture::new() }
+    pub fn new() -> HeatCounts {
+        HeatCounts { totals: RangeTotals::new(RANGES), picture: HeatPicture::new() }
     }
 
     /// Counts the lines that the last access transferred to or from memory. A store that bypasses the caches counts
     /// both as a miss and as a write-back.
     #[inline]
-    pub fn count(&mut self, address: u64, served: Served, hierarchy: &Hierarchy) {
-        if served == Served::Memory {
-            self.add(address, Way::Miss);
+    pub fn count(&mut self, address: u64, served: ServedBy, hierarchy: &Hierarchy) {
+        if served == ServedBy::Memory {
+            self.add(address, TransferReason::Miss);
         }
         self.count_moved(hierarchy);
     }
 
     /// Counts the lines that the last code fetch transferred to or from memory.
     #[inline]
-    pub fn count_code(&mut self, address: u64, served: Served, hierarchy: &Hierarchy) {
-        if served == Served::Memory {
-            self.add(address, Way::Prefetch);
+    pub fn count_code(&mut self, address: u64, served: ServedBy, hierarchy: &Hierarchy) {
+        if served == ServedBy::Memory {
+            self.add(address, TransferReason::Prefetch);
         }
         self.count_moved(hierarchy);
     }
 
     #[inline]
     fn count_moved(&mut self, hierarchy: &Hierarchy) {
-        for prefetched in hierarchy.prefetched().iter().filter(|line| line.served == Served::Memory) {
-            self.add(prefetched.line, Way::Prefetch);
+        for prefetched in hierarchy.prefetched().iter().filter(|line| line.served == ServedBy::Memory) {
+            self.add(prefetched.line, TransferReason::Prefetch);
         }
         for written in hierarchy.write_backs() {
-            self.add(written.line, Way::WriteBack);
+            self.add(written.line, TransferReason::WriteBack);
         }
     }
 
-    fn add(&mut self, address: u64, way: Way) {
+    fn add(&mut self, address: u64, way: TransferReason) {
         self.totals.add(address, way);
         self.picture.add(address, way);
     }
@@ -148,7 +148,7 @@ mod tests {
             let prefetchers = if has_prefetchers { "stride-and-streams" } else { "none" };
             let text = format!("zen3:l1=1K/2:l2=2K/2:l3=4K/2:prefetchers={prefetchers}");
             let mut hierarchy = Hierarchy::new(&text.parse().unwrap(), 1, &[]).unwrap();
-            let mut heat = Heat::new();
+            let mut heat = HeatCounts::new();
             for (index, (number, kind)) in accesses.into_iter().enumerate() {
                 let kind = [Kind::Load, Kind::Load, Kind::Store, Kind::NontemporalStore][usize::from(kind)];
                 let request = Request { thread: 0, address: number * 192, kind, instruction: 0 };
@@ -164,7 +164,7 @@ mod tests {
                 let write_backs: u64 = rows.iter().map(|row| row.write_backs).sum();
                 let prefetches: u64 = rows.iter().map(|row| row.prefetches).sum();
                 prop_assert_eq!(misses, counters.misses());
-                prop_assert_eq!(prefetches, counters.prefetches[Served::Memory as usize]);
+                prop_assert_eq!(prefetches, counters.prefetches[ServedBy::Memory as usize]);
                 prop_assert_eq!(write_backs, counters.write_backs);
             }
         }

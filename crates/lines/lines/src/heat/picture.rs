@@ -1,7 +1,7 @@
 //! Heat by time and address range, in a bounded number of cells.
 
-use super::ranges::{Ranges, SHIFT, merged};
-use super::{RangeHeat, Way};
+use super::ranges::{RangeTotals, SHIFT, merged};
+use super::{RangeHeat, TransferReason};
 
 /// Maximum number of epochs.
 const EPOCHS: usize = 64;
@@ -14,29 +14,29 @@ const RANGES: usize = 1 << 16;
 
 /// Heat by time and address range. When there would be too many epochs or ranges, they double in size.
 #[derive(Clone, Debug)]
-pub(super) struct Picture {
+pub(super) struct HeatPicture {
     shift: u32,
     epoch_instructions: u64,
     over: Vec<Vec<RangeHeat>>,
-    current: Ranges,
+    current: RangeTotals,
 }
 
-impl Picture {
-    pub(super) fn new() -> Picture {
-        let current = Ranges::new(RANGES);
-        Picture { shift: SHIFT, epoch_instructions: INSTRUCTIONS, over: Vec::new(), current }
+impl HeatPicture {
+    pub(super) fn new() -> HeatPicture {
+        let current = RangeTotals::new(RANGES);
+        HeatPicture { shift: SHIFT, epoch_instructions: INSTRUCTIONS, over: Vec::new(), current }
     }
 
     /// Counts a transferred line in the current epoch.
     #[inline]
-    pub(super) fn add(&mut self, address: u64, way: Way) {
+    pub(super) fn add(&mut self, address: u64, way: TransferReason) {
         self.current.add(address, way);
     }
 
     /// Advances time to `instructions` executed, and completes the epochs that have ended.
     pub(super) fn advance(&mut self, instructions: u64) {
         while instructions / self.epoch_instructions > self.over.len() as u64 {
-            let ended = std::mem::replace(&mut self.current, Ranges::new(RANGES));
+            let ended = std::mem::replace(&mut self.current, RangeTotals::new(RANGES));
             self.shift = self.shift.max(ended.range_bytes().trailing_zeros());
             self.over.push(ended.sorted());
             if self.over.len() == EPOCHS {
@@ -91,16 +91,16 @@ mod tests {
     use super::*;
 
     /// Heat of a program that scans `pages` pages repeatedly, one page per thousand instructions.
-    fn scanned(pages: u64, accesses: u64) -> Picture {
-        let mut picture = Picture::new();
+    fn scanned(pages: u64, accesses: u64) -> HeatPicture {
+        let mut picture = HeatPicture::new();
         for access in 0..accesses {
-            picture.add((access % pages) << 12, Way::Miss);
+            picture.add((access % pages) << 12, TransferReason::Miss);
             picture.advance((access + 1) * 1000);
         }
         picture
     }
 
-    fn sum(picture: &Picture) -> u64 {
+    fn sum(picture: &HeatPicture) -> u64 {
         picture.epochs().concat().iter().map(|row| row.misses).sum()
     }
 
@@ -132,10 +132,10 @@ mod tests {
 
     #[test]
     fn a_pause_is_empty_epochs() {
-        let mut picture = Picture::new();
-        picture.add(0, Way::Miss);
+        let mut picture = HeatPicture::new();
+        picture.add(0, TransferReason::Miss);
         picture.advance(10 * INSTRUCTIONS);
-        picture.add(0, Way::WriteBack);
+        picture.add(0, TransferReason::WriteBack);
         let lengths: Vec<usize> = picture.epochs().iter().map(Vec::len).collect();
         assert_eq!(lengths, [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
     }

@@ -1,6 +1,6 @@
 //! Totals by address range.
 
-use super::{RangeHeat, Way};
+use super::{RangeHeat, TransferReason};
 use std::collections::HashMap;
 
 /// log2 of the initial size of a range, in bytes.
@@ -8,7 +8,7 @@ pub(super) const SHIFT: u32 = 12;
 
 /// Totals by address range. When there would be too many ranges, their size doubles.
 #[derive(Clone, Debug)]
-pub(super) struct Ranges {
+pub(super) struct RangeTotals {
     shift: u32,
     most: usize,
     rows: Vec<RangeHeat>,
@@ -18,22 +18,22 @@ pub(super) struct Ranges {
     last: (u64, usize),
 }
 
-impl Ranges {
+impl RangeTotals {
     /// Creates an empty table of at most `most` ranges.
-    pub(super) fn new(most: usize) -> Ranges {
-        Ranges { shift: SHIFT, most, rows: Vec::new(), indices: HashMap::new(), last: (u64::MAX, 0) }
+    pub(super) fn new(most: usize) -> RangeTotals {
+        RangeTotals { shift: SHIFT, most, rows: Vec::new(), indices: HashMap::new(), last: (u64::MAX, 0) }
     }
 
     /// Counts a transferred line.
     #[inline]
-    pub(super) fn add(&mut self, address: u64, way: Way) {
+    pub(super) fn add(&mut self, address: u64, way: TransferReason) {
         let range = address >> self.shift;
         let index = if range == self.last.0 { self.last.1 } else { self.find(address) };
         let row = &mut self.rows[index];
         match way {
-            Way::Miss => row.misses += 1,
-            Way::Prefetch => row.prefetches += 1,
-            Way::WriteBack => row.write_backs += 1,
+            TransferReason::Miss => row.misses += 1,
+            TransferReason::Prefetch => row.prefetches += 1,
+            TransferReason::WriteBack => row.write_backs += 1,
         }
     }
 
@@ -107,9 +107,9 @@ mod tests {
             most in 1usize..40,
             lines in prop::collection::vec((0u64..1 << 30, any::<bool>()), 0..300),
         ) {
-            let mut ranges = Ranges::new(most);
+            let mut ranges = RangeTotals::new(most);
             for (address, is_miss) in &lines {
-                ranges.add(*address, if *is_miss { Way::Miss } else { Way::WriteBack });
+                ranges.add(*address, if *is_miss { TransferReason::Miss } else { TransferReason::WriteBack });
             }
             let mut expected = BTreeMap::<u64, RangeHeat>::new();
             for (line, is_miss) in lines {
@@ -126,10 +126,10 @@ mod tests {
 
     #[test]
     fn ranges_double_only_where_there_are_too_many() {
-        let mut ranges = Ranges::new(16);
-        (0..16).for_each(|page| ranges.add(page << SHIFT, Way::Miss));
+        let mut ranges = RangeTotals::new(16);
+        (0..16).for_each(|page| ranges.add(page << SHIFT, TransferReason::Miss));
         assert_eq!(ranges.range_bytes(), 4096);
-        ranges.add(16 << SHIFT, Way::Miss);
+        ranges.add(16 << SHIFT, TransferReason::Miss);
         assert_eq!((ranges.range_bytes(), ranges.sorted().len()), (8192, 9));
     }
 }

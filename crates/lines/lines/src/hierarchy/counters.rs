@@ -1,6 +1,6 @@
 //! Cache counts of a thread.
 
-use crate::window::Served;
+use crate::window::ServedBy;
 use serde::{Deserialize, Serialize};
 
 /// Counts of a thread's accesses and of the traffic that they caused. The loads of page walks are not counted as
@@ -31,18 +31,18 @@ impl CacheCounters {
     }
 
     /// Returns the number of loads and stores that a level served.
-    pub fn served(&self, by: Served) -> u64 {
+    pub fn served(&self, by: ServedBy) -> u64 {
         self.loads[by as usize] + self.stores[by as usize]
     }
 
     /// Returns the number of loads and stores that memory served.
     pub fn misses(&self) -> u64 {
-        self.served(Served::Memory)
+        self.served(ServedBy::Memory)
     }
 
     /// Counts an access.
     #[inline(always)]
-    pub(super) fn count(&mut self, is_store: bool, served: Served) {
+    pub(super) fn count(&mut self, is_store: bool, served: ServedBy) {
         let counts = if is_store { &mut self.stores } else { &mut self.loads };
         counts[served as usize] += 1;
     }

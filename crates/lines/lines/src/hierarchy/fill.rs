@@ -1,15 +1,15 @@
 //! Lines that prefetchers bring into the caches.
 
 use super::prefetch::LinesAhead;
-use super::{Found, Hierarchy, Prefetched, Request, line_of};
+use super::{LevelResult, Hierarchy, Prefetched, Request, line_of};
 use crate::cache::{EXCLUSIVE, UNUSED};
-use crate::window::Served;
+use crate::window::ServedBy;
 
 impl Hierarchy {
     /// Trains the prefetchers with an access that missed the first level or was the first use of a prefetched line,
     /// and brings the lines that they request.
-    pub(super) fn prefetch(&mut self, thread: usize, core: usize, request: &Request, served: Served) {
-        if served != Served::L1 {
+    pub(super) fn prefetch(&mut self, thread: usize, core: usize, request: &Request, served: ServedBy) {
+        if served != ServedBy::L1 {
             let ahead = self.cores[core].prefetchers.requested(line_of(request.address));
             self.prefetch_to_l2(thread, core, ahead);
         }
@@ -49,8 +49,8 @@ impl Hierarchy {
         }
     }
 
-    fn brought(&mut self, thread: usize, line: u64, found: &Found) {
-        let &Found { served, near, .. } = found;
+    fn brought(&mut self, thread: usize, line: u64, found: &LevelResult) {
+        let &LevelResult { served, near, .. } = found;
         self.threads[thread].counters.prefetches[served as usize] += 1;
         self.prefetched.push(Prefetched { line: line << crate::cache::LINE_SHIFT, served, near });
     }

@@ -1,10 +1,10 @@
 //! Movement of lines between the cache levels.
 
-use super::{Demanded, Found, Hierarchy};
+use super::{Demanded, LevelResult, Hierarchy};
 use crate::cache::{EXCLUSIVE, LINE_SHIFT, Line, MODIFIED, UNUSED};
-use crate::placement::Asked;
-use crate::processor::Content;
-use crate::window::Served;
+use crate::placement::AccessKind;
+use crate::processor::InclusionPolicy;
+use crate::window::ServedBy;
 
 impl Hierarchy {
     /// Brings a line into the first level of a core for a load or a store, and returns the level that served it.
@@ -13,7 +13,7 @@ impl Hierarchy {
             Some(flags) => {
                 let is_first_use = *flags & UNUSED != 0;
                 *flags &= !UNUSED;
-                Demanded { served: Served::L1, near: 0, is_first_use }
+                Demanded { served: ServedBy::L1, near: 0, is_first_use }
             }
             None => {
                 let found = self.find_below_l1(thread, core, line, is_store);
@@ -27,9 +27,9 @@ impl Hierarchy {
         demanded
     }
 
-    pub(super) fn find_below_l1(&mut self, thread: usize, core: usize, line: u64, is_store: bool) -> Found {
+    pub(super) fn find_below_l1(&mut self, thread: usize, core: usize, line: u64, is_store: bool) -> LevelResult {
         if let Some(flags) = self.cores[core].l2.touch(line) {
-            return Found { served: Served::L2, near: 0, flags: *flags };
+            return LevelResult { served: ServedBy::L2, near: 0, flags: *flags };
         }
         let found = self.fetch(thread, core, line, is_store);
         self.fill_l2(thread, core, line, found.flags);
@@ -37,37 +37,37 @@ impl Hierarchy {
     }
 
     /// Fetches a line that missed the second level from the last level, another core or memory.
-    pub(super) fn fetch(&mut self, thread: usize, core: usize, line: u64, is_store: bool) -> Found {
+    pub(super) fn fetch(&mut self, thread: usize, core: usize, line: u64, is_store: bool) -> LevelResult {
         let others = self.snoop(core, line, is_store);
         let own = core / self.group;
         let in_last_level = self.last_levels[own].touch(line).map(|flags| *flags);
         let is_alone = is_store || !(others.is_private || others.is_in_last_level);
         let (served, near) = match in_last_level {
-            _ if others.is_modified => (Served::Peer, 0),
-            Some(_) => (Served::L3, 0),
-            None if others.is_private => (Served::Peer, 0),
-            None => (Served::Memory, self.near(line << LINE_SHIFT, Asked::Read)),
+            _ if others.is_modified => (ServedBy::Peer, 0),
+            Some(_) => (ServedBy::L3, 0),
+            None if others.is_private => (ServedBy::Peer, 0),
+            None => (ServedBy::Memory, self.near(line << LINE_SHIFT, AccessKind::Read)),
         };
         let is_modified = others.is_modified || in_last_level.is_some_and(|flags| flags & MODIFIED != 0);
         let modified = if is_modified { MODIFIED } else { 0 };
         let exclusive = if is_alone { EXCLUSIVE } else { 0 };
         let flags = match self.content {
-            Content::Victims if is_alone => {
+            InclusionPolicy::Victims if is_alone => {
                 self.last_levels[own].remove(line);
                 EXCLUSIVE | modified
             }
-            Content::Victims => {
+            InclusionPolicy::Victims => {
                 if is_modified {
                     self.put_in_last_level(thread, own, line, MODIFIED);
                 }
                 0
             }
-            Content::Inclusive => {
+            InclusionPolicy::Inclusive => {
                 self.put_in_last_level(thread, own, line, modified);
                 exclusive
             }
         };
-        Found { served, near, flags }
+        LevelResult { served, near, flags }
     }
 
     /// Makes a line of the first level the only copy and marks it as modified.
@@ -75,7 +75,7 @@ impl Hierarchy {
         let is_alone = self.cores[core].l1.find(line).is_some_and(|flags| *flags & EXCLUSIVE != 0);
         if !is_alone {
             self.snoop(core, line, true);
-            if self.content == Content::Victims {
+            if self.content == InclusionPolicy::Victims {
                 self.last_levels[core / self.group].remove(line);
             }
         }
@@ -120,7 +120,7 @@ impl Hierarchy {
     /// caches. Returns whether any copy was modified and therefore has to be written back.
     fn leaves_memory(&mut self, group: usize, victim: Line) -> bool {
         let mut flags = victim.flags;
-        if self.content == Content::Inclusive {
+        if self.content == InclusionPolicy::Inclusive {
             let end = self.cores.len().min((group + 1) * self.group);
             for core in &mut self.cores[group * self.group..end] {
                 if let Some(in_l2) = core.l2.remove(victim.number) {

@@ -22,10 +22,10 @@ pub use counters::CacheCounters;
 use prefetch::Learned;
 
 use crate::cache::{Cache, EXCLUSIVE, LINE_SHIFT, MODIFIED, UNUSED};
-use crate::placement::{Asked, MovedBytes, PAGE_SHIFT, PagePlacement, Placements};
-use crate::processor::{CODE, Content, PageFrames, Processor, ProcessorError, check_cores};
-use crate::tlb::{TABLES, Tlb, Translation};
-use crate::window::{Served, Walk};
+use crate::placement::{AccessKind, MovedBytes, PAGE_SHIFT, PagePlacement, Placements};
+use crate::processor::{CODE, InclusionPolicy, PageFrames, Processor, ProcessorError, check_cores};
+use crate::tlb::{TABLES, Tlb, TranslationResult};
+use crate::window::{ServedBy, WalkLoads};
 
 /// Mask of line numbers. They cover all addresses of a program and the page tables of the model.
 const NUMBERS: u64 = (1 << 56) - 1;
@@ -66,14 +66,14 @@ pub struct Request {
 
 /// Result of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct AccessOutcome {
     /// Level that served the access. A store that bypasses the caches is served by memory, or by L1 if its line was
     /// already being gathered.
-    pub served: Served,
+    pub served: ServedBy,
     /// Bit mask of the placements in which the page is near if memory served the access; otherwise 0.
     pub near: u16,
     /// Page walk of the access.
-    pub walk: Walk,
+    pub walk: WalkLoads,
 }
 
 /// Line that was written to memory as a consequence of an access.
@@ -91,7 +91,7 @@ pub struct Prefetched {
     /// Address of the first byte of the line.
     pub line: u64,
     /// Level in which the line was found: the second level or beyond.
-    pub served: Served,
+    pub served: ServedBy,
     /// Bit mask of the placements in which its page is near if memory served the line; otherwise 0.
     pub near: u16,
 }
@@ -106,7 +106,7 @@ pub struct Hierarchy {
     last_levels: Vec<Cache>,
     /// Number of cores that share a last level.
     group: usize,
-    content: Content,
+    content: InclusionPolicy,
     placements: Placements,
     threads: Vec<Thread>,
     huge: Vec<(u64, u64)>,
@@ -133,15 +133,15 @@ struct Thread {
 
 /// Result of a load or store at the first level.
 struct Demanded {
-    served: Served,
+    served: ServedBy,
     near: u16,
     /// Whether this is the first use of the line since it entered the first level.
     is_first_use: bool,
 }
 
 /// Result of a request to the levels below the first.
-struct Found {
-    served: Served,
+struct LevelResult {
+    served: ServedBy,
     near: u16,
     flags: u64,
 }
@@ -245,7 +245,7 @@ impl Hierarchy {
 
     /// Makes an access to bytes that are all in one line, and returns the level that served it.
     #[inline]
-    pub fn access(&mut self, request: &Request) -> Outcome {
+    pub fn access(&mut self, request: &Request) -> AccessOutcome {
         let number = request.thread as usize;
         if number >= self.threads.len() {
             self.add_threads(number);
@@ -262,8 +262,8 @@ impl Hierarchy {
             && *flags & flags_asked == flags_due
         {
             *flags |= if is_store { MODIFIED } else { 0 };
-            thread.counters.count(is_store, Served::L1);
-            return Outcome { served: Served::L1, near: 0, walk: Walk::default() };
+            thread.counters.count(is_store, ServedBy::L1);
+            return AccessOutcome { served: ServedBy::L1, near: 0, walk: WalkLoads::default() };
         }
         self.access_further(number, request)
     }
@@ -284,7 +284,7 @@ impl Hierarchy {
         }
         self.write_backs.clear();
         self.prefetched.clear();
-        let Found { served, near, .. } = self.find_below_l1(number, core, line_of(address), false);
+        let LevelResult { served, near, .. } = self.find_below_l1(number, core, line_of(address), false);
         self.cores[core].code.insert(line_of(address), 0);
         self.threads[number].counters.fetches[served as usize] += 1;
         Some(Prefetched { line: address, served, near })
@@ -298,7 +298,7 @@ impl Hierarchy {
     }
 
     /// Makes an access that is not a plain hit in the first level.
-    fn access_further(&mut self, thread: usize, request: &Request) -> Outcome {
+    fn access_further(&mut self, thread: usize, request: &Request) -> AccessOutcome {
         let core = self.threads[thread].core;
         let walk = self.translate(thread, core, request.address);
         let line = line_of(request.address);
@@ -313,31 +313,31 @@ impl Hierarchy {
             }
         };
         self.threads[thread].counters.count(request.kind.is_store(), served);
-        Outcome { served, near, walk }
+        AccessOutcome { served, near, walk }
     }
 
     /// Translates an address and makes the page-table loads that the walk needs.
-    fn translate(&mut self, thread: usize, core: usize, address: u64) -> Walk {
+    fn translate(&mut self, thread: usize, core: usize, address: u64) -> WalkLoads {
         if self.cores[core].tlb.is_last(address) {
-            return Walk::default();
+            return WalkLoads::default();
         }
         let is_huge = self.huge.iter().any(|(first, end)| (*first..*end).contains(&address));
         match self.cores[core].tlb.translate(address, is_huge) {
-            Translation::First => Walk::default(),
-            Translation::Second => Walk { is_second_level_hit: true, ..Walk::default() },
-            Translation::Walk(entries, count) => self.walk(thread, core, &entries[..count as usize]),
+            TranslationResult::First => WalkLoads::default(),
+            TranslationResult::Second => WalkLoads { is_second_level_hit: true, ..WalkLoads::default() },
+            TranslationResult::Walk(entries, count) => self.walk(thread, core, &entries[..count as usize]),
         }
     }
 
-    fn walk(&mut self, thread: usize, core: usize, entries: &[u64]) -> Walk {
-        let mut walk = Walk::default();
+    fn walk(&mut self, thread: usize, core: usize, entries: &[u64]) -> WalkLoads {
+        let mut walk = WalkLoads::default();
         // A walk loads the page table from its root downwards.
         for entry in entries.iter().rev() {
             match self.demand(thread, core, line_of(*entry), false).served {
-                Served::L1 => walk.caches[0] += 1,
-                Served::L2 => walk.caches[1] += 1,
-                Served::L3 | Served::Peer => walk.caches[2] += 1,
-                Served::Memory => walk.memory += 1,
+                ServedBy::L1 => walk.caches[0] += 1,
+                ServedBy::L2 => walk.caches[1] += 1,
+                ServedBy::L3 | ServedBy::Peer => walk.caches[2] += 1,
+                ServedBy::Memory => walk.memory += 1,
             }
         }
         let counters = &mut self.threads[thread].counters;
@@ -347,22 +347,22 @@ impl Hierarchy {
     }
 
     /// Makes a store that bypasses the caches. The line is removed from all caches.
-    fn bypass(&mut self, thread: usize, core: usize, line: u64) -> (Served, u16) {
+    fn bypass(&mut self, thread: usize, core: usize, line: u64) -> (ServedBy, u16) {
         let combining = &mut self.cores[core].combining;
         if combining.contains(&line) {
-            return (Served::L1, 0);
+            return (ServedBy::L1, 0);
         }
         combining.rotate_right(1);
         combining[0] = line;
         self.discard(core, line);
         let near = self.write_back(thread, line);
-        (Served::Memory, near)
+        (ServedBy::Memory, near)
     }
 
     /// Writes a line to memory. Returns the bit mask of the placements in which it is near.
     fn write_back(&mut self, thread: usize, line: u64) -> u16 {
         let address = line << LINE_SHIFT;
-        let near = self.near(address, Asked::Write);
+        let near = self.near(address, AccessKind::Write);
         self.threads[thread].counters.write_backs += 1;
         self.write_backs.push(Written { line: address, near });
         near
@@ -370,7 +370,7 @@ impl Hierarchy {
 
     /// Returns the placements in which a requested address is near. Page tables are always near, because the kernel
     /// keeps them in its own memory.
-    fn near(&mut self, address: u64, asked: Asked) -> u16 {
+    fn near(&mut self, address: u64, asked: AccessKind) -> u16 {
         if address >= TABLES { u16::MAX } else { self.placements.near(address, asked) }
     }
 }

@@ -98,7 +98,7 @@ pub struct MovedBytes {
 
 /// Kind of a request to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum AccessKind {
     Read,
     Write,
 }
@@ -152,7 +152,7 @@ impl Placements {
     }
 
     /// Returns the bit mask of the placements in which the page of an address is near.
-    pub(crate) fn near(&mut self, address: u64, asked: Asked) -> u16 {
+    pub(crate) fn near(&mut self, address: u64, asked: AccessKind) -> u16 {
         let page = address >> PAGE_SHIFT;
         let staying = match self.last {
             Some((last, mask)) if last == page => mask,
@@ -236,11 +236,11 @@ impl State {
     }
 
     /// Returns whether the requested page is near, for a placement that moves pages; `None` for the others.
-    fn is_near_now(&mut self, address: u64, asked: Asked) -> Option<bool> {
+    fn is_near_now(&mut self, address: u64, asked: AccessKind) -> Option<bool> {
         match (self, asked) {
             (State::Tiered(tiered), _) => Some(tiered.use_page(address >> PAGE_SHIFT)),
-            (State::DramCache(cache), Asked::Read) => Some(cache.read(address)),
-            (State::DramCache(cache), Asked::Write) => Some(cache.write(address)),
+            (State::DramCache(cache), AccessKind::Read) => Some(cache.read(address)),
+            (State::DramCache(cache), AccessKind::Write) => Some(cache.write(address)),
             _ => None,
         }
     }
@@ -310,7 +310,7 @@ mod tests {
 
     fn one(placement: PagePlacement) -> impl FnMut(u64) -> bool {
         let mut placements = Placements::new(&[PagePlacement::AllFar, placement]).unwrap();
-        move |page| match placements.near(page << PAGE_SHIFT, Asked::Read) {
+        move |page| match placements.near(page << PAGE_SHIFT, AccessKind::Read) {
             0 => false,
             2 => true,
             mask => panic!("mask {mask:#b}, where all pages of the first placement are far"),
@@ -329,7 +329,7 @@ mod tests {
         let mut placements =
             Placements::new(&[PagePlacement::FirstTouch { near_bytes: 1 << PAGE_SHIFT }]).unwrap();
         let near =
-            |placements: &mut Placements, page: u64| placements.near(page << PAGE_SHIFT, Asked::Read) == 1;
+            |placements: &mut Placements, page: u64| placements.near(page << PAGE_SHIFT, AccessKind::Read) == 1;
         assert!(near(&mut placements, 7) && !near(&mut placements, 8));
         placements.forget(7);
         assert!(!near(&mut placements, 8), "a page stays where it is");
@@ -342,9 +342,9 @@ mod tests {
     #[test]
     fn ranges_are_far_once_they_are_set() {
         let mut placements = Placements::new(&[PagePlacement::Ranges]).unwrap();
-        assert_eq!(placements.near(0x5000, Asked::Read), 1);
+        assert_eq!(placements.near(0x5000, AccessKind::Read), 1);
         placements.set_far_ranges(0, &[(0x5000, 0x6000)]);
-        assert_eq!([0x4fff, 0x5000, 0x6000].map(|address| placements.near(address, Asked::Read)), [1, 0, 1]);
+        assert_eq!([0x4fff, 0x5000, 0x6000].map(|address| placements.near(address, AccessKind::Read)), [1, 0, 1]);
     }
 
     #[test]
@@ -367,9 +367,9 @@ mod tests {
         let cache = PagePlacement::DramCache { near_bytes: 4096, granule_bytes: 64, ways: 1 };
         let mut placements =
             Placements::new(&[PagePlacement::AllNear, cache, PagePlacement::AllFar]).unwrap();
-        let masks = [0, 0, 64, 0].map(|address| placements.near(address, Asked::Read));
+        let masks = [0, 0, 64, 0].map(|address| placements.near(address, AccessKind::Read));
         assert_eq!(masks, [0b01, 0b11, 0b01, 0b11]);
-        assert_eq!(placements.near(128, Asked::Write), 0b01);
+        assert_eq!(placements.near(128, AccessKind::Write), 0b01);
         let moved = placements.moved();
         assert_eq!((moved[0], moved[1].into_near_bytes), (MovedBytes::default(), 128));
     }
@@ -380,7 +380,7 @@ mod tests {
         let mut placements = Placements::new(&[tiered]).unwrap();
         let mut near = |page: u64, instructions: u64| {
             placements.advance(instructions);
-            placements.near(page << PAGE_SHIFT, Asked::Read) == 1
+            placements.near(page << PAGE_SHIFT, AccessKind::Read) == 1
         };
         assert!((0..8).all(|page| near(page, 0)));
         let seen = [10, 1000, 1001, 2000, 2001].map(|instructions| near(0, instructions));
@@ -390,7 +390,7 @@ mod tests {
         placements.forget_counts();
         assert_eq!(placements.moved(), [MovedBytes::default()]);
         placements.advance(1000);
-        let sampled = [1, 1].map(|page: u64| placements.near(page << PAGE_SHIFT, Asked::Read));
+        let sampled = [1, 1].map(|page: u64| placements.near(page << PAGE_SHIFT, AccessKind::Read));
         assert_eq!((sampled, placements.moved()[0].hint_faults), ([0, 0], 1), "the instructions begin anew");
     }
 

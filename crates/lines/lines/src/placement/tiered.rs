@@ -44,15 +44,15 @@ struct Page {
 }
 
 /// Near pages in the order in which they were put on a list, each with its entry number.
-type List = VecDeque<(u64, u64)>;
+type TieredList = VecDeque<(u64, u64)>;
 
 /// State of tiered memory.
 #[derive(Clone, Debug)]
 pub(super) struct Tiered {
     pages: HashMap<u64, Page>,
     far: BTreeSet<u64>,
-    active: List,
-    inactive: List,
+    active: TieredList,
+    inactive: TieredList,
     /// Number of near pages on the inactive and on the active list.
     lengths: [u64; 2],
     capacity: u64,
@@ -79,8 +79,8 @@ impl Tiered {
         Tiered {
             pages: HashMap::new(),
             far: BTreeSet::new(),
-            active: List::new(),
-            inactive: List::new(),
+            active: TieredList::new(),
+            inactive: TieredList::new(),
             lengths: [0; 2],
             capacity,
             entries: 0,

@@ -33,7 +33,7 @@ pub struct Processor {
     /// Number of cores that share a last level.
     pub l3_cores: u32,
     /// Inclusion policy of the last level.
-    pub l3_content: Content,
+    pub l3_content: InclusionPolicy,
     /// First-level TLB for pages of 4 KiB.
     pub l1_tlb: TlbSize,
     /// First-level TLB for 2 MiB pages; `None` if a single array holds pages of both sizes.
@@ -114,7 +114,7 @@ pub enum PageFrames {
 
 /// Inclusion policy of a last level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum InclusionPolicy {
     /// Victim cache: it holds lines that were evicted from a second level.
     Victims,
     /// Inclusive cache: it holds every line of the second levels, and more.

@@ -8,7 +8,7 @@
 //! Where a model is sold with different numbers of cores, the preset describes the largest one, because the last
 //! level grows with the number of cores.
 
-use super::{CacheSize, Content, PageFrames, Prefetchers, Processor, StreamReach, TlbSize};
+use super::{CacheSize, InclusionPolicy, PageFrames, Prefetchers, Processor, StreamReach, TlbSize};
 
 pub(super) const NAMES: [&str; 7] =
     ["zen2", "zen3", "zen4", "zen5", "skylake-sp", "icelake-sp", "sapphire-rapids"];
@@ -55,7 +55,7 @@ fn zen(
         frames: PageFrames::Hashed,
         l3: size(l3_mib * KIB, 16),
         l3_cores,
-        l3_content: Content::Victims,
+        l3_content: InclusionPolicy::Victims,
         l1_tlb,
         l1_tlb_huge: None,
         l2_tlb,
@@ -81,7 +81,7 @@ fn intel(
         frames: PageFrames::Hashed,
         l3: size(slice_kib * u64::from(l3_cores), ways),
         l3_cores,
-        l3_content: Content::Victims,
+        l3_content: InclusionPolicy::Victims,
         l1_tlb,
         l1_tlb_huge: Some(tlb(32, 4)),
         l2_tlb,

@@ -7,7 +7,7 @@
 //! ```
 
 use super::{
-    CacheSize, Content, MOST_AHEAD, PageFrames, Prefetchers, Processor, ProcessorError, StreamReach, TlbSize,
+    CacheSize, InclusionPolicy, MOST_AHEAD, PageFrames, Prefetchers, Processor, ProcessorError, StreamReach, TlbSize,
 };
 use std::fmt;
 use std::str::FromStr;
@@ -94,15 +94,15 @@ fn frames(value: &str) -> Result<PageFrames, ProcessorError> {
     found.ok_or_else(|| unknown(value, "place of pages", "it is hashed or same"))
 }
 
-fn content_name(content: Content) -> &'static str {
+fn content_name(content: InclusionPolicy) -> &'static str {
     match content {
-        Content::Victims => "victims",
-        Content::Inclusive => "inclusive",
+        InclusionPolicy::Victims => "victims",
+        InclusionPolicy::Inclusive => "inclusive",
     }
 }
 
-fn content(value: &str) -> Result<Content, ProcessorError> {
-    let known = [Content::Victims, Content::Inclusive];
+fn content(value: &str) -> Result<InclusionPolicy, ProcessorError> {
+    let known = [InclusionPolicy::Victims, InclusionPolicy::Inclusive];
     let found = known.into_iter().find(|content| content_name(*content) == value);
     found.ok_or_else(|| unknown(value, "content of a last level", "it is victims or inclusive"))
 }
@@ -212,7 +212,7 @@ mod tests {
             processor = processor.with_last_level(l3 * 64 * 16);
             processor.l3_cores = cores;
             processor.frames = if is_inclusive { PageFrames::Same } else { PageFrames::Hashed };
-            processor.l3_content = if is_inclusive { Content::Inclusive } else { Content::Victims };
+            processor.l3_content = if is_inclusive { InclusionPolicy::Inclusive } else { InclusionPolicy::Victims };
             processor.l1_tlb_huge = has_huge.then_some(TlbSize { entries: 16, ways: 4 });
             processor.prefetchers = Prefetchers { next_line: on[0], stride: on[1], streams: on[2] };
             processor.streams = StreamReach { lines, lines_beside_hits, crosses_pages };

@@ -2,9 +2,9 @@
 
 use super::RecordingError;
 use super::bytes::{Cursor, put, put_difference};
-use super::history::{History, Shape};
+use super::history::{History, AccessShape};
 use crate::instruction::{BlockEnding, CodeBlock, Instruction, MemoryUse, OperationClass};
-use crate::window::{BlockStep, CodeFetch, LineAccess, Prefetch, RecordedWindow, Served, Walk, WriteBack};
+use crate::window::{BlockStep, CodeFetch, LineAccess, Prefetch, RecordedWindow, ServedBy, WalkLoads, WriteBack};
 
 const OPERATIONS: [OperationClass; 13] = [
     OperationClass::Nothing,
@@ -36,7 +36,7 @@ const ENDINGS: [BlockEnding; 5] = [
     BlockEnding::Indirect,
     BlockEnding::Return,
 ];
-const SERVED: [Served; 5] = [Served::L1, Served::L2, Served::L3, Served::Peer, Served::Memory];
+const SERVED: [ServedBy; 5] = [ServedBy::L1, ServedBy::L2, ServedBy::L3, ServedBy::Peer, ServedBy::Memory];
 
 // Flags in the first byte of a step.
 const IS_MISPREDICTED: u8 = 1;
@@ -114,7 +114,7 @@ fn bytes<const N: usize>(cursor: &mut Cursor) -> Result<[u8; N], RecordingError>
 }
 
 /// State of the encoding or decoding of one window.
-pub(super) struct Coder<'a> {
+pub(super) struct WindowCoder<'a> {
     history: &'a mut History,
     /// Block that is predicted to follow.
     next: u32,
@@ -125,11 +125,11 @@ pub(super) struct Coder<'a> {
     near: [u16; 2],
 }
 
-impl<'a> Coder<'a> {
+impl<'a> WindowCoder<'a> {
     /// Creates the state for the beginning of a window.
-    pub(super) fn new(history: &'a mut History) -> Coder<'a> {
+    pub(super) fn new(history: &'a mut History) -> WindowCoder<'a> {
         history.restart();
-        Coder { history, next: 0, address: 0, near: [0; 2] }
+        WindowCoder { history, next: 0, address: 0, near: [0; 2] }
     }
 
     /// Appends a window. `block` maps the block number of a step to the block's number in the file and to the block
@@ -202,7 +202,7 @@ impl<'a> Coder<'a> {
         for (index, access) in accesses.iter().enumerate() {
             let site = expected.site(index);
             let address = site.expected(self.address);
-            let near = &mut self.near[usize::from(access.served == Served::Memory)];
+            let near = &mut self.near[usize::from(access.served == ServedBy::Memory)];
             put_access(bytes, access, site.shape, address, *near);
             site.learn(access);
             (self.address, *near) = (access.address, access.near);
@@ -282,9 +282,9 @@ impl<'a> Coder<'a> {
     }
 }
 
-fn put_access(bytes: &mut Vec<u8>, access: &LineAccess, shape: Shape, address: u64, near: u16) {
-    let has_shape = Shape::from(access) != shape;
-    let has_walk = access.walk != Walk::default();
+fn put_access(bytes: &mut Vec<u8>, access: &LineAccess, shape: AccessShape, address: u64, near: u16) {
+    let has_shape = AccessShape::from(access) != shape;
+    let has_walk = access.walk != WalkLoads::default();
     let has_near = access.near != near;
     let has_address = access.address != address;
     bytes.push(
@@ -311,7 +311,7 @@ fn put_access(bytes: &mut Vec<u8>, access: &LineAccess, shape: Shape, address: u
 
 fn access(
     cursor: &mut Cursor,
-    mut shape: Shape,
+    mut shape: AccessShape,
     mut address: u64,
     near: &mut [u16; 2],
 ) -> Result<LineAccess, RecordingError> {
@@ -322,30 +322,30 @@ fn access(
     let served = value_of(&SERVED, bits & SERVED_BITS, cursor)?;
     if bits & HAS_SHAPE != 0 {
         let (instruction, bytes) = (cursor.small()?, cursor.byte()?);
-        shape = Shape { instruction, bytes, is_store: flag(cursor)? };
+        shape = AccessShape { instruction, bytes, is_store: flag(cursor)? };
     }
-    let walk = if bits & HAS_WALK == 0 { Walk::default() } else { walk(cursor)? };
-    let near = &mut near[usize::from(served == Served::Memory)];
+    let walk = if bits & HAS_WALK == 0 { WalkLoads::default() } else { walk(cursor)? };
+    let near = &mut near[usize::from(served == ServedBy::Memory)];
     if bits & HAS_NEAR != 0 {
         *near = cursor.small()?;
     }
     if bits & HAS_ADDRESS != 0 {
         address = address.wrapping_add(cursor.difference()?);
     }
-    let Shape { instruction, bytes, is_store } = shape;
+    let AccessShape { instruction, bytes, is_store } = shape;
     Ok(LineAccess { instruction, address, bytes, is_store, served, near: *near, walk })
 }
 
 /// Appends a page walk. The first byte is twice the number of levels whose counts follow, plus 1 if the second-level
 /// TLB contained the page.
-fn put_walk(bytes: &mut Vec<u8>, walk: Walk) {
+fn put_walk(bytes: &mut Vec<u8>, walk: WalkLoads) {
     let counts = [walk.caches[0], walk.caches[1], walk.caches[2], walk.memory];
     let told = counts.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
     bytes.push(((told as u8) << 1) | u8::from(walk.is_second_level_hit));
     bytes.extend(&counts[..told]);
 }
 
-fn walk(cursor: &mut Cursor) -> Result<Walk, RecordingError> {
+fn walk(cursor: &mut Cursor) -> Result<WalkLoads, RecordingError> {
     let head = cursor.byte()?;
     let mut counts = [0; 4];
     let told = counts.get_mut(..usize::from(head >> 1));
@@ -353,7 +353,7 @@ fn walk(cursor: &mut Cursor) -> Result<Walk, RecordingError> {
         *count = cursor.byte()?;
     }
     let [first, second, third, memory] = counts;
-    Ok(Walk { is_second_level_hit: head & 1 != 0, caches: [first, second, third], memory })
+    Ok(WalkLoads { is_second_level_hit: head & 1 != 0, caches: [first, second, third], memory })
 }
 
 fn flag(cursor: &mut Cursor) -> Result<bool, RecordingError> {
@@ -366,7 +366,7 @@ fn flag(cursor: &mut Cursor) -> Result<bool, RecordingError> {
 
 /// Moved line: index of its cause, its address, the level in which it was found, and the placements in which it is
 /// near.
-type FoundLine = (u32, u64, Served, u16);
+type FoundLine = (u32, u64, ServedBy, u16);
 
 /// Appends a moved line.
 fn put_found_line(bytes: &mut Vec<u8>, before: &mut (u32, u64), (cause, line, served, near): FoundLine) {

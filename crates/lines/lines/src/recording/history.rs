@@ -12,30 +12,30 @@ const USUAL_BYTES: u8 = 8;
 
 /// Part of an access that is constant over most executions.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(super) struct AccessShape {
     pub(super) instruction: u16,
     pub(super) bytes: u8,
     pub(super) is_store: bool,
 }
 
-impl From<&LineAccess> for Shape {
-    fn from(access: &LineAccess) -> Shape {
-        Shape { instruction: access.instruction, bytes: access.bytes, is_store: access.is_store }
+impl From<&LineAccess> for AccessShape {
+    fn from(access: &LineAccess) -> AccessShape {
+        AccessShape { instruction: access.instruction, bytes: access.bytes, is_store: access.is_store }
     }
 }
 
 /// Prediction of one access of a block: its address and its shape.
 #[derive(Clone, Copy)]
-pub(super) struct Site {
+pub(super) struct PredictedAccess {
     /// Address in the last execution; `None` before the first.
     address: Option<u64>,
     stride: u64,
-    pub(super) shape: Shape,
+    pub(super) shape: AccessShape,
 }
 
-impl Site {
-    fn new(instruction: u16, is_store: bool) -> Site {
-        Site { address: None, stride: 0, shape: Shape { instruction, bytes: USUAL_BYTES, is_store } }
+impl PredictedAccess {
+    fn new(instruction: u16, is_store: bool) -> PredictedAccess {
+        PredictedAccess { address: None, stride: 0, shape: AccessShape { instruction, bytes: USUAL_BYTES, is_store } }
     }
 
     /// Returns the predicted address. `before` is the address of the previous access in the window, which is used if
@@ -48,7 +48,7 @@ impl Site {
     pub(super) fn learn(&mut self, access: &LineAccess) {
         self.stride = self.address.map_or(0, |last| access.address.wrapping_sub(last));
         self.address = Some(access.address);
-        self.shape = Shape::from(access);
+        self.shape = AccessShape::from(access);
     }
 }
 
@@ -61,15 +61,15 @@ pub(super) struct Expected {
     next: u32,
     /// Number of accesses in the last execution.
     pub(super) accesses: u32,
-    sites: Vec<Site>,
+    sites: Vec<PredictedAccess>,
 }
 
 impl Expected {
     /// Returns the prediction of the access with this number.
-    pub(super) fn site(&mut self, number: usize) -> &mut Site {
+    pub(super) fn site(&mut self, number: usize) -> &mut PredictedAccess {
         let number = number.min(SITES - 1);
         while self.sites.len() <= number {
-            let last = self.sites.last().map_or(Site::new(0, false), |site| Site { address: None, ..*site });
+            let last = self.sites.last().map_or(PredictedAccess::new(0, false), |site| PredictedAccess { address: None, ..*site });
             self.sites.push(last);
         }
         &mut self.sites[number]
@@ -86,7 +86,7 @@ impl Expected {
                 MemoryUse::Store | MemoryUse::NontemporalStore => &[true],
                 MemoryUse::Modify => &[false, true],
             };
-            self.sites.extend(is_store.iter().map(|is_store| Site::new(index, *is_store)));
+            self.sites.extend(is_store.iter().map(|is_store| PredictedAccess::new(index, *is_store)));
         }
         self.accesses = self.sites.len() as u32;
         self.sites.truncate(SITES);

@@ -1,7 +1,7 @@
 //! Reader of recordings.
 
 use super::bytes::Cursor;
-use super::code::{self, Coder};
+use super::code::{self, WindowCoder};
 use super::history::History;
 use super::writer::checksum;
 use super::{
@@ -130,7 +130,7 @@ impl<R: Read> Reader<R> {
                 }
                 WINDOW => {
                     let blocks = &self.blocks.blocks;
-                    let window = Coder::new(&mut self.history).window(&mut cursor, blocks)?;
+                    let window = WindowCoder::new(&mut self.history).window(&mut cursor, blocks)?;
                     cursor.end()?;
                     let length = |number: u32| blocks.get(number as usize).map(|b| b.instructions.len());
                     check::window(&window, self.header.placements.len(), length)

@@ -4,7 +4,7 @@ use super::*;
 use crate::instruction::{
     BlockEnding, CodeBlock, Instruction, MemoryUse, OperationClass, REGISTERS, Register,
 };
-use crate::window::{BlockStep, CodeFetch, LineAccess, Prefetch, RecordedWindow, Served, Walk, WriteBack};
+use crate::window::{BlockStep, CodeFetch, LineAccess, Prefetch, RecordedWindow, ServedBy, WalkLoads, WriteBack};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -48,24 +48,24 @@ fn block() -> impl Strategy<Value = (CodeBlock, Option<String>)> {
     })
 }
 
-fn served() -> impl Strategy<Value = Served> + Clone {
+fn served() -> impl Strategy<Value = ServedBy> + Clone {
     prop_oneof![
-        Just(Served::L1),
-        Just(Served::L2),
-        Just(Served::L3),
-        Just(Served::Peer),
-        Just(Served::Memory)
+        Just(ServedBy::L1),
+        Just(ServedBy::L2),
+        Just(ServedBy::L3),
+        Just(ServedBy::Peer),
+        Just(ServedBy::Memory)
     ]
 }
 
-fn walk() -> impl Strategy<Value = Walk> + Clone {
+fn walk() -> impl Strategy<Value = WalkLoads> + Clone {
     let counts = (any::<[u8; 3]>(), any::<u8>());
-    let told = (any::<bool>(), counts).prop_map(|(is_second_level_hit, (caches, memory))| Walk {
+    let told = (any::<bool>(), counts).prop_map(|(is_second_level_hit, (caches, memory))| WalkLoads {
         is_second_level_hit,
         caches,
         memory,
     });
-    prop_oneof![4 => Just(Walk::default()), 1 => told]
+    prop_oneof![4 => Just(WalkLoads::default()), 1 => told]
 }
 
 /// Draws an access but for its instruction, which is what is drawn modulo those of its step.
@@ -324,9 +324,9 @@ fn walk_of(steps: u32) -> (CodeBlock, RecordedWindow) {
         address: 0,
         bytes: 8,
         is_store: false,
-        served: Served::L1,
+        served: ServedBy::L1,
         near: 0,
-        walk: Walk::default(),
+        walk: WalkLoads::default(),
     };
     let step = BlockStep { block: 7, instructions: 3, first_access: 0, is_mispredicted: false };
     let window = RecordedWindow {
@@ -362,8 +362,8 @@ fn a_window_that_contradicts_itself_is_refused_and_leaves_the_file_as_it_was() {
         |window| window.lead = 13,
         |window| window.steps.clear(),
         |window| window.write_backs.push(WriteBack { after: 4, line: 0, near: 0 }),
-        |window| window.fetches.push(CodeFetch { step: 4, line: 0, served: Served::L2, near: 0 }),
-        |window| window.fetches.push(CodeFetch { step: 0, line: 0, served: Served::Memory, near: 8 }),
+        |window| window.fetches.push(CodeFetch { step: 4, line: 0, served: ServedBy::L2, near: 0 }),
+        |window| window.fetches.push(CodeFetch { step: 0, line: 0, served: ServedBy::Memory, near: 8 }),
     ];
     for (number, damage) in damages.iter().enumerate() {
         let mut writer = RecordingWriter::new(Vec::new(), &header()).unwrap();

@@ -1,7 +1,7 @@
 //! Writer of recordings.
 
 use super::bytes::{put, put_text};
-use super::code::{self, Coder};
+use super::code::{self, WindowCoder};
 use super::history::History;
 use super::{
     BLOCK, HEADER, Header, LARGEST, LONGEST_NAME, MAGIC, PLACEMENTS, RecordingError, VERSION, WINDOW, check,
@@ -88,7 +88,7 @@ impl<W: Write> RecordingWriter<W> {
         self.begin(WINDOW);
         let numbers = &self.numbers;
         let numbered = |number| (numbers[number as usize], block(number).0);
-        Coder::new(&mut self.history).put_window(&mut self.record, window, numbered);
+        WindowCoder::new(&mut self.history).put_window(&mut self.record, window, numbered);
         self.seal()?;
         self.write()
     }

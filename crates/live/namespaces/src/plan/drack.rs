@@ -1,6 +1,6 @@
 //! Racks that pool their NICs (DRack §4.1).
 
-use super::{NamespaceHost, NamespacePlan, ROUTER, Space, buffer_of, ways};
+use super::{NamespaceHost, NamespacePlan, ROUTER, PlannedNamespace, buffer_of, ways};
 use std::net::Ipv4Addr;
 use unrack_rack::{NetworkSpec, Wiring};
 
@@ -11,7 +11,7 @@ pub(super) fn plan(network: &NetworkSpec, prefix: &str, wiring: Wiring) -> Names
         let addresses: Vec<Ipv4Addr> = (0..n).map(|j| names.address(rack, j, node % n + 1)).collect();
         NamespaceHost { namespace: names.host(node), address: addresses[0], addresses, memory: Some(rack) }
     });
-    let mut spaces: Vec<Space> = (0..wiring.nics()).map(|node| names.host_space(node)).collect();
+    let mut spaces: Vec<PlannedNamespace> = (0..wiring.nics()).map(|node| names.host_space(node)).collect();
     spaces.extend((0..wiring.racks).map(|rack| names.rack_space(network, rack)));
     spaces.extend((0..wiring.racks).map(|switch| names.switch_space(network, switch)));
     spaces.extend((0..wiring.cores).map(|core| names.core_space(network, core)));
@@ -62,10 +62,10 @@ impl Names<'_> {
         }
     }
 
-    fn host_space(&self, node: u32) -> Space {
+    fn host_space(&self, node: u32) -> PlannedNamespace {
         let n = self.wiring.hosts_per_rack;
         let (rack, place) = (self.wiring.rack_of(node), node % n);
-        let mut space = Space::host(self.host(node));
+        let mut space = PlannedNamespace::host(self.host(node));
         for j in 0..n {
             let (name, peer) = (format!("nic{j}"), format!("h{place}n{j}"));
             space.link(&name, &self.rack(rack), &peer);
@@ -85,9 +85,9 @@ impl Names<'_> {
     }
 
     /// Returns the namespace of a rack's NICs. Each NIC has a bridge with one port per host.
-    fn rack_space(&self, network: &NetworkSpec, rack: u32) -> Space {
+    fn rack_space(&self, network: &NetworkSpec, rack: u32) -> PlannedNamespace {
         let n = self.wiring.hosts_per_rack;
-        let mut space = Space::new(self.rack(rack));
+        let mut space = PlannedNamespace::new(self.rack(rack));
         for j in 0..n {
             let nic = rack * n + j;
             let (name, bridge) = (format!("nic{j}"), format!("br{j}"));
@@ -100,9 +100,9 @@ impl Names<'_> {
         space
     }
 
-    fn switch_space(&self, network: &NetworkSpec, switch: u32) -> Space {
+    fn switch_space(&self, network: &NetworkSpec, switch: u32) -> PlannedNamespace {
         let (n, cores) = (self.wiring.hosts_per_rack, self.wiring.cores);
-        let mut space = Space::router(self.switch(switch));
+        let mut space = PlannedNamespace::router(self.switch(switch));
         let nics: Vec<u32> = (0..n).map(|place| self.wiring.nic_at(switch, place)).collect();
         for nic in &nics {
             let name = format!("nic{nic}");
@@ -123,8 +123,8 @@ impl Names<'_> {
         space
     }
 
-    fn core_space(&self, network: &NetworkSpec, core: u32) -> Space {
-        let mut space = Space::router(self.core(core));
+    fn core_space(&self, network: &NetworkSpec, core: u32) -> PlannedNamespace {
+        let mut space = PlannedNamespace::router(self.core(core));
         for switch in 0..self.wiring.racks {
             let name = format!("sw{switch}");
             space.address(&format!("{}/31", between(switch, core, 1)), &name);

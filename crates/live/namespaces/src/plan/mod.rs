@@ -11,7 +11,7 @@ use unrack_units::Time;
 /// Namespaces of one or several racks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamespacePlan {
-    pub(crate) spaces: Vec<Space>,
+    pub(crate) spaces: Vec<PlannedNamespace>,
     pub hosts: Vec<NamespaceHost>,
     /// Number of NICs through which a host can be reached. The third byte of an address is the NIC's number.
     pub nics: u32,
@@ -34,7 +34,7 @@ pub struct NamespaceHost {
 
 /// A namespace and its configuration, in steps. Each step is done in all namespaces before the next step begins.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Space {
+pub(crate) struct PlannedNamespace {
     pub name: String,
     /// Lines for `ip`: links to other namespaces.
     pub links: Vec<String>,
@@ -134,22 +134,22 @@ fn check(network: &NetworkSpec, racks: u32, nics: u32) -> Result<(), Error> {
     Ok(())
 }
 
-impl Space {
-    fn new(name: String) -> Space {
-        Space { name, ..Space::default() }
+impl PlannedNamespace {
+    fn new(name: String) -> PlannedNamespace {
+        PlannedNamespace { name, ..PlannedNamespace::default() }
     }
 
-    fn router(name: String) -> Space {
+    fn router(name: String) -> PlannedNamespace {
         // Distribute flows, not packets, over paths: by addresses and ports.
         let settings = vec![("ipv4/ip_forward", "1"), ("ipv4/fib_multipath_hash_policy", "1")];
-        Space { settings, ..Space::new(name) }
+        PlannedNamespace { settings, ..PlannedNamespace::new(name) }
     }
 
-    fn host(name: String) -> Space {
+    fn host(name: String) -> PlannedNamespace {
         // Use the congestion control of the simulator's `tcp`, whatever the default of this machine is. A namespace may choose only among
         // those that the machine allows (net.ipv4.tcp_allowed_congestion_control), and Reno is allowed everywhere.
         let settings = vec![("mptcp/enabled", "1"), ("ipv4/tcp_congestion_control", "cubic reno")];
-        Space { settings, ..Space::new(name) }
+        PlannedNamespace { settings, ..PlannedNamespace::new(name) }
     }
 
     /// Adds a cable to another namespace.

@@ -1,6 +1,6 @@
 //! Racks of hosts with one NIC each, around a ToR switch (DRack §7.1).
 
-use super::{NamespaceHost, NamespacePlan, ROUTER, Space, buffer_of, ways};
+use super::{NamespaceHost, NamespacePlan, ROUTER, PlannedNamespace, buffer_of, ways};
 use std::net::Ipv4Addr;
 use unrack_rack::NetworkSpec;
 
@@ -15,12 +15,12 @@ pub(super) fn plan(
     let mut plan = NamespacePlan { spaces: Vec::new(), hosts: Vec::new(), nics: 1 };
     for rack in 0..racks {
         let router = Ipv4Addr::new(10, rack as u8, 0, ROUTER as u8);
-        let mut top = Space::router(tor(rack));
+        let mut top = PlannedNamespace::router(tor(rack));
         top.bridge("br0");
         for place in 0..hosts {
             let address = Ipv4Addr::new(10, rack as u8, 0, place as u8 + 1);
             let namespace = format!("{prefix}-host{}", rack * hosts + place);
-            let mut space = Space::host(namespace.clone());
+            let mut space = PlannedNamespace::host(namespace.clone());
             let port = format!("h{place}");
             space.link("nic0", &top.name, &port);
             space.address(&format!("{address}/24"), "nic0");
@@ -43,7 +43,7 @@ pub(super) fn plan(
         plan.spaces.push(top);
     }
     for uplink in 0..uplinks {
-        let mut space = Space::router(switch(uplink));
+        let mut space = PlannedNamespace::router(switch(uplink));
         for rack in 0..racks {
             let name = format!("tor{rack}");
             space.address(&format!("192.168.{rack}.{}/31", 2 * uplink + 1), &name);

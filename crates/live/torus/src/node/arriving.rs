@@ -1,10 +1,10 @@
 //! Flows that arrive at a node.
 
-use super::{Around, Event, FlowKey, Node, Packet};
+use super::{NodeServices, Event, SourceFlow, Node, Packet};
 use crate::plan::WINDOW;
 use std::collections::{HashMap, VecDeque};
 use unrack_protocol::r2c2::packet::{DATA_HEADER, Data, Kind};
-use unrack_protocol::r2c2::transfer::{Placed, Reorder};
+use unrack_protocol::r2c2::transfer::{PartArrival, Reorder};
 use unrack_units::Time;
 
 /// Most places in the re-order buffers of all flows, which limits the memory that a malicious sender can make a node use.
@@ -14,16 +14,16 @@ const MOST_FLOWS: usize = 1 << 16;
 
 #[derive(Default)]
 pub(super) struct Arriving {
-    open: HashMap<FlowKey, Reorder<Packet>>,
+    open: HashMap<SourceFlow, Reorder<Packet>>,
     /// Places in the re-order buffers of open flows.
     places: usize,
     /// Complete flows with their number of segments. They are remembered so that a repeated segment is acknowledged again.
-    over: HashMap<FlowKey, u32>,
-    order: VecDeque<FlowKey>,
+    over: HashMap<SourceFlow, u32>,
+    order: VecDeque<SourceFlow>,
 }
 
 impl Arriving {
-    fn close(&mut self, flow: FlowKey, parts: u32) {
+    fn close(&mut self, flow: SourceFlow, parts: u32) {
         self.open.remove(&flow);
         self.over.insert(flow, parts);
         self.order.push_back(flow);
@@ -35,7 +35,7 @@ impl Arriving {
     }
 
     /// Forgets a flow whose number may soon be reused, because the source's numbers have advanced by half their range since.
-    pub(super) fn forget(&mut self, flow: FlowKey) {
+    pub(super) fn forget(&mut self, flow: SourceFlow) {
         self.over.remove(&flow);
         if let Some(reorder) = self.open.remove(&flow) {
             self.places -= reorder.span();
@@ -45,7 +45,7 @@ impl Arriving {
 
 impl Node {
     /// Handles a segment at its destination.
-    pub(super) fn take_part(&mut self, now: Time, data: Data, packet: Packet, around: &mut impl Around) {
+    pub(super) fn take_part(&mut self, now: Time, data: Data, packet: Packet, around: &mut impl NodeServices) {
         let (flow, most) = ((data.src, data.flow), self.own.plan.setup.most);
         let is_last = data.kind == Kind::Last;
         let plen = u64::from(data.plen);
@@ -68,12 +68,12 @@ impl Node {
             return self.own.lose(packet, around);
         }
         let is_again = match reorder.put(data.seq, is_last, packet) {
-            Placed::Waits => false,
-            Placed::Again(packet) => {
+            PartArrival::Waits => false,
+            PartArrival::Again(packet) => {
                 around.spare(packet);
                 true
             }
-            Placed::Refused(packet) => return self.own.lose(packet, around),
+            PartArrival::Refused(packet) => return self.own.lose(packet, around),
         };
         self.own.counters.arrived_bytes += plen;
         while let Some((number, packet)) = reorder.pop() {
@@ -93,7 +93,7 @@ impl Node {
         }
     }
 
-    fn acknowledge(&mut self, now: Time, flow: FlowKey, told: (u32, u64), around: &mut impl Around) {
+    fn acknowledge(&mut self, now: Time, flow: SourceFlow, told: (u32, u64), around: &mut impl NodeServices) {
         let (core, mut driven) = self.at(now, around);
         core.acknowledge(&mut driven, flow, flow.0.into(), told);
     }

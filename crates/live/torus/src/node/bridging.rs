@@ -2,13 +2,13 @@
 //! rate, and ended when no frame arrived for a time. Lost frames are not retransmitted, which is left to the hosts. The frames of a flow
 //! take one path, because hosts expect that a network keeps their order.
 
-use super::{Around, Driven, Node, Own, Packet, Timer};
+use super::{NodeServices, Driven, Node, LiveState, Packet, Timer};
 use std::collections::{BTreeMap, VecDeque};
 use unrack_protocol::r2c2::Routing;
 use unrack_protocol::r2c2::bridge::Stations;
 use unrack_protocol::r2c2::bucket::TokenBucket;
 use unrack_protocol::r2c2::demand::Demand;
-use unrack_protocol::r2c2::news::News;
+use unrack_protocol::r2c2::news::BroadcastContent;
 use unrack_protocol::r2c2::node::World;
 use unrack_protocol::r2c2::packet::{Broadcast, DATA_HEADER, Data, Event as Told, Kind};
 use unrack_units::{Bytes, Time};
@@ -44,7 +44,7 @@ pub(super) struct Stream {
 
 impl Node {
     /// Handles a frame from a host behind this gateway.
-    pub(crate) fn take_from_host(&mut self, now: Time, frame: &[u8], around: &mut impl Around) {
+    pub(crate) fn take_from_host(&mut self, now: Time, frame: &[u8], around: &mut impl NodeServices) {
         let (plan, me) = (self.own.plan.clone(), self.own.me);
         if frame.len() as u64 > plan.setup.most {
             self.own.counters.dropped_packets += 1;
@@ -60,7 +60,7 @@ impl Node {
         }
     }
 
-    fn bridge_to(&mut self, now: Time, dst: u16, frame: &[u8], around: &mut impl Around) {
+    fn bridge_to(&mut self, now: Time, dst: u16, frame: &[u8], around: &mut impl NodeServices) {
         if !self.own.bridge.streams.contains_key(&dst) && !self.open_stream(now, dst, around) {
             return;
         }
@@ -78,19 +78,19 @@ impl Node {
         self.at(now, around).1.wake_stream(dst);
     }
 
-    fn open_stream(&mut self, now: Time, dst: u16, around: &mut impl Around) -> bool {
+    fn open_stream(&mut self, now: Time, dst: u16, around: &mut impl NodeServices) -> bool {
         let Some(flow) = self.own.next_number() else { return false };
         let (core, mut driven) = self.at(now, around);
         let stream = driven.stream(dst, flow);
         let told = stream.told;
         driven.own.bridge.streams.insert(dst, stream);
-        core.announce(&mut driven, News::Flow(told));
+        core.announce(&mut driven, BroadcastContent::Flow(told));
         core.start_ticking(&mut driven);
         true
     }
 
     /// Updates the rates of streams, once per interval, and ends streams without frames.
-    pub(super) fn tick_streams(&mut self, now: Time, around: &mut impl Around) {
+    pub(super) fn tick_streams(&mut self, now: Time, around: &mut impl NodeServices) {
         let interval = self.own.plan.setup.params.interval;
         for dst in self.own.bridge.streams.keys().copied().collect::<Vec<u16>>() {
             let (core, mut driven) = self.at(now, around);
@@ -98,7 +98,7 @@ impl Node {
             if stream.waiting.is_empty() && stream.last + REST <= now {
                 let told = Broadcast { event: Told::End, ..stream.told };
                 driven.own.bridge.streams.remove(&dst);
-                core.announce(&mut driven, News::Flow(told));
+                core.announce(&mut driven, BroadcastContent::Flow(told));
                 continue;
             }
             let sent = std::mem::take(&mut stream.sent);
@@ -108,26 +108,26 @@ impl Node {
             if let Some(demand_kbps) = told {
                 stream.told.asked.demand_kbps = demand_kbps;
                 let told = Broadcast { event: Told::Demand, ..stream.told };
-                core.announce(&mut driven, News::Flow(told));
+                core.announce(&mut driven, BroadcastContent::Flow(told));
             }
             driven.set_stream_rate(dst, kbps);
         }
     }
 
     /// Announces all streams again after links have failed or recovered.
-    pub(super) fn discover_streams(&mut self, now: Time, around: &mut impl Around) {
+    pub(super) fn discover_streams(&mut self, now: Time, around: &mut impl NodeServices) {
         let routing = around.map().usable(Routing::Ecmp);
         let (core, mut driven) = self.at(now, around);
         for dst in driven.own.bridge.streams.keys().copied().collect::<Vec<u16>>() {
             let Some(stream) = driven.own.bridge.streams.get_mut(&dst) else { continue };
             stream.told.routing = routing;
             let told = Broadcast { event: Told::Start, ..stream.told };
-            core.announce(&mut driven, News::Flow(told));
+            core.announce(&mut driven, BroadcastContent::Flow(told));
         }
     }
 }
 
-impl<A: Around> Driven<'_, A> {
+impl<A: NodeServices> Driven<'_, A> {
     /// Returns a new stream to another gateway, with this flow number.
     fn stream(&mut self, dst: u16, flow: u16) -> Stream {
         let (plan, src) = (self.own.plan.clone(), self.own.me);
@@ -228,9 +228,9 @@ impl Stream {
     }
 }
 
-impl Own {
+impl LiveState {
     /// Handles a frame for a host behind this gateway.
-    pub(super) fn take_frame(&mut self, now: Time, data: Data, packet: Packet, around: &mut impl Around) {
+    pub(super) fn take_frame(&mut self, now: Time, data: Data, packet: Packet, around: &mut impl NodeServices) {
         if !(self.plan.gateways.contains(&self.me) && self.plan.gateways.contains(&data.src)) {
             return self.refuse(packet, around);
         }

@@ -1,7 +1,7 @@
 //! Broadcasts, and reports of lost broadcasts, as bytes.
 
-use super::{Around, Node, Packet};
-use unrack_protocol::r2c2::news::News;
+use super::{NodeServices, Node, Packet};
+use unrack_protocol::r2c2::news::BroadcastContent;
 use unrack_protocol::r2c2::packet::{Announcement, BROADCAST, Broadcast, DATA_HEADER, Event as Told};
 use unrack_units::Time;
 
@@ -10,7 +10,7 @@ const HALF: u16 = 1 << 15;
 
 impl Node {
     /// Handles a broadcast of another node, or bytes that claim to be a broadcast.
-    pub(super) fn hear(&mut self, now: Time, packet: Packet, around: &mut impl Around) {
+    pub(super) fn hear(&mut self, now: Time, packet: Packet, around: &mut impl NodeServices) {
         let (nodes, me) = (self.own.plan.nodes(), self.own.me);
         let is_ours = |told: &Broadcast| {
             let (src, dst) = (u32::from(told.src), u32::from(told.dst));
@@ -24,23 +24,23 @@ impl Node {
             self.own.start_selecting(now);
         }
         let (core, mut driven) = self.at(now, around);
-        core.hear(&mut driven, News::Flow(told), &[], &packet);
+        core.hear(&mut driven, BroadcastContent::Flow(told), &[], &packet);
         around.spare(packet);
     }
 
-    pub(super) fn take_report(&mut self, now: Time, packet: Packet, around: &mut impl Around) {
+    pub(super) fn take_report(&mut self, now: Time, packet: Packet, around: &mut impl NodeServices) {
         let body = &packet[DATA_HEADER..];
         let me = self.own.me;
         let own = |number| self.own.announced.iter().find(|(known, _)| *known == number);
         let told = match Broadcast::decode(body) {
             Ok(told) if told.src == me && u32::from(told.dst) < self.own.plan.nodes() => {
-                Some(News::Flow(told))
+                Some(BroadcastContent::Flow(told))
             }
             Ok(_) => None,
             // A report has the announcement without its pairs, so the checksum does not match. Compare its number with those announced.
             Err(_) if Announcement::is(body) && body.len() == BROADCAST => {
                 let number = u16::from_be_bytes([body[4], body[5]]);
-                own(number).map(|_| News::Routings { src: me, tree: body[1], number: number.into() })
+                own(number).map(|_| BroadcastContent::Routings { src: me, tree: body[1], number: number.into() })
             }
             Err(_) => None,
         };

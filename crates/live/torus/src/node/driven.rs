@@ -1,21 +1,21 @@
 //! Surroundings of the protocol's node: packets as bytes, timers in a heap, and the node's random numbers.
 
-use super::{Around, Event, FlowKey, Own, Packet, Timer};
-use unrack_protocol::r2c2::map::Map;
-use unrack_protocol::r2c2::news::News;
-use unrack_protocol::r2c2::node::{self, ControlPacket, Part, RackSetup, World};
+use super::{NodeServices, Event, SourceFlow, LiveState, Packet, Timer};
+use unrack_protocol::r2c2::map::RackMap;
+use unrack_protocol::r2c2::news::BroadcastContent;
+use unrack_protocol::r2c2::node::{self, ControlPacket, FlowPart, RackSetup, World};
 use unrack_protocol::r2c2::packet::{Announcement, BROADCAST, Broadcast, DATA_HEADER, Data, Kind, Route};
-use unrack_protocol::r2c2::weights::Ways;
+use unrack_protocol::r2c2::weights::FlowPaths;
 use unrack_units::Time;
 
 /// A node's surroundings at one time.
 pub(super) struct Driven<'a, A> {
     pub now: Time,
-    pub own: &'a mut Own,
+    pub own: &'a mut LiveState,
     pub around: &'a mut A,
 }
 
-impl<A: Around> Driven<'_, A> {
+impl<A: NodeServices> Driven<'_, A> {
     /// Counts a packet, and puts it into the queue of a port. Returns whether it left.
     pub(super) fn put(&mut self, port: u32, packet: Packet) -> bool {
         self.own.counters.packet_hops += 1;
@@ -36,8 +36,8 @@ impl<A: Around> Driven<'_, A> {
     }
 }
 
-impl<A: Around> World for Driven<'_, A> {
-    type Flow = FlowKey;
+impl<A: NodeServices> World for Driven<'_, A> {
+    type Flow = SourceFlow;
     type Carried = Packet;
 
     fn now(&self) -> Time {
@@ -48,20 +48,20 @@ impl<A: Around> World for Driven<'_, A> {
         &self.own.plan.setup
     }
 
-    fn map(&mut self) -> &mut Map {
+    fn map(&mut self) -> &mut RackMap {
         self.around.map()
     }
 
-    fn alone_kbps(&mut self, ways: Ways) -> u32 {
+    fn alone_kbps(&mut self, ways: FlowPaths) -> u32 {
         self.own.empty.alone_kbps(&self.around.map().weights.shares(ways))
     }
 
-    fn draw(&mut self, ways: Ways) -> Option<Route> {
+    fn draw(&mut self, ways: FlowPaths) -> Option<Route> {
         let random = &mut self.own.random;
         self.around.map().draw(ways, &mut || random.next_u64())
     }
 
-    fn flow(&mut self, (_, number): FlowKey) -> Option<&mut node::Flow> {
+    fn flow(&mut self, (_, number): SourceFlow) -> Option<&mut node::Flow> {
         self.own.sending.get_mut(&number).map(|sending| &mut sending.flow)
     }
 
@@ -70,7 +70,7 @@ impl<A: Around> World for Driven<'_, A> {
         self.own.turns
     }
 
-    fn wake_at(&mut self, at: Time, timer: node::NodeTimer<FlowKey>) {
+    fn wake_at(&mut self, at: Time, timer: node::NodeTimer<SourceFlow>) {
         self.own.at(at, Timer::Core(timer));
     }
 
@@ -78,8 +78,8 @@ impl<A: Around> World for Driven<'_, A> {
         self.around.room_at(self.now, port, wire.into())
     }
 
-    fn put_part(&mut self, part: &Part<FlowKey>) {
-        let Part { flow, told, segment, is_again, is_last, route, offset, payload, .. } = *part;
+    fn put_part(&mut self, part: &FlowPart<SourceFlow>) {
+        let FlowPart { flow, told, segment, is_again, is_last, route, offset, payload, .. } = *part;
         let header = Data {
             kind: if is_last { Kind::Last } else { Kind::Data },
             flow: told.flow,
@@ -101,7 +101,7 @@ impl<A: Around> World for Driven<'_, A> {
         self.put(route.port(0).unwrap_or(0), packet);
     }
 
-    fn put_control(&mut self, dst: u32, route: Route, control: ControlPacket<FlowKey>) -> bool {
+    fn put_control(&mut self, dst: u32, route: Route, control: ControlPacket<SourceFlow>) -> bool {
         let (kind, flow, seq) = match control {
             ControlPacket::Ack { flow: (_, number), next, .. } => (Kind::Ack, number, next),
             ControlPacket::Lost(_) | ControlPacket::Told(_) => (Kind::Lost, 0, 0),
@@ -118,12 +118,12 @@ impl<A: Around> World for Driven<'_, A> {
         self.put(route.port(0).unwrap_or(0), packet)
     }
 
-    fn carry(&mut self, news: News) -> Option<Packet> {
+    fn carry(&mut self, news: BroadcastContent) -> Option<Packet> {
         self.own.start_selecting(self.now);
         let mut packet = self.around.empty();
         match news {
-            News::Flow(told) => packet.extend_from_slice(&told.encode()),
-            News::Routings { src, tree, number } => {
+            BroadcastContent::Flow(told) => packet.extend_from_slice(&told.encode()),
+            BroadcastContent::Routings { src, tree, number } => {
                 let number = number as u16;
                 let (_, known) = self.own.announced.iter().find(|(known, _)| *known == number)?;
                 packet.extend_from_slice(known);
@@ -133,7 +133,7 @@ impl<A: Around> World for Driven<'_, A> {
         Some(packet)
     }
 
-    fn cross(&mut self, link: u32, _news: News, carried: &Packet) -> bool {
+    fn cross(&mut self, link: u32, _news: BroadcastContent, carried: &Packet) -> bool {
         let first = self.own.plan.setup.graph.links_of(self.own.me.into()).start;
         let mut copy = self.around.empty();
         copy.extend_from_slice(carried);
@@ -157,7 +157,7 @@ impl<A: Around> World for Driven<'_, A> {
         self.own.stream_of(number)
     }
 
-    fn happened(&mut self, flow: FlowKey, event: node::Event) {
+    fn happened(&mut self, flow: SourceFlow, event: node::Event) {
         let event = match event {
             node::Event::Opened => self.own.opened(flow),
             node::Event::Closed => self.own.closed(flow),
@@ -168,10 +168,10 @@ impl<A: Around> World for Driven<'_, A> {
 }
 
 /// Returns the body of a report: the lost broadcast. Of a lost announcement of routings, it has only the header, without the pairs.
-fn lost(news: News) -> [u8; BROADCAST] {
+fn lost(news: BroadcastContent) -> [u8; BROADCAST] {
     match news {
-        News::Flow(told) => told.encode(),
-        News::Routings { src, tree, number } => {
+        BroadcastContent::Flow(told) => told.encode(),
+        BroadcastContent::Routings { src, tree, number } => {
             let mut header = [0; BROADCAST];
             Announcement { tree, src, number: number as u16 }.seal(&mut header);
             header

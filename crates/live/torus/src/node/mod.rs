@@ -28,18 +28,18 @@ mod tests;
 use self::arriving::Arriving;
 use self::bridging::Bridge;
 use self::driven::Driven;
-use self::sending::Sending;
+use self::sending::FlowSending;
 use crate::plan::TorusPlan;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
 use unrack_basis::{GOLDEN_GAMMA, SplitMix64, mix};
 use unrack_protocol::r2c2::links::{LinkStates, Neighbours};
-use unrack_protocol::r2c2::map::Map;
+use unrack_protocol::r2c2::map::RackMap;
 use unrack_protocol::r2c2::node;
 use unrack_protocol::r2c2::packet::{Announcement, Broadcast, DATA_HEADER, Data, Hello, Kind};
 use unrack_protocol::r2c2::rates::Rates;
-use unrack_protocol::r2c2::selection::Problem;
+use unrack_protocol::r2c2::selection::SelectionProblem;
 use unrack_protocol::r2c2::shared_rates::SharedRates;
 use unrack_units::Time;
 
@@ -47,12 +47,12 @@ use unrack_units::Time;
 pub(crate) type Packet = Vec<u8>;
 
 /// A flow, identified by its source and its number there.
-pub(crate) type FlowKey = (u16, u16);
+pub(crate) type SourceFlow = (u16, u16);
 
 /// Services that the caller of a node provides.
-pub(crate) trait Around {
+pub(crate) trait NodeServices {
     /// Returns the map of the rack as it is known. It is the same for all nodes, so the nodes of a thread share it.
-    fn map(&mut self) -> &mut Map;
+    fn map(&mut self) -> &mut RackMap;
     /// Returns the states of links as nodes report them. If they have changed, the caller must call [`Node::discover`].
     fn links(&mut self) -> &mut LinkStates;
     /// Returns an empty packet to write into.
@@ -64,11 +64,11 @@ pub(crate) trait Around {
     /// Queues a packet at a port. Returns the packet if it does not fit or the link loses it.
     fn put(&mut self, now: Time, port: u32, packet: Packet) -> Result<(), Packet>;
     /// Writes the content of a flow of this node from `offset` on.
-    fn fill(&mut self, flow: FlowKey, offset: u64, into: &mut [u8]);
+    fn fill(&mut self, flow: SourceFlow, offset: u64, into: &mut [u8]);
     /// Delivers the next bytes of a flow to this node.
-    fn deliver(&mut self, flow: FlowKey, offset: u64, bytes: &[u8]);
+    fn deliver(&mut self, flow: SourceFlow, offset: u64, bytes: &[u8]);
     /// Starts a search for better routings. The caller passes its result to [`Node::choose`].
-    fn seek(&mut self, problem: Problem);
+    fn seek(&mut self, problem: SelectionProblem);
     /// Passes a frame to the hosts behind this gateway.
     fn to_host(&mut self, frame: &[u8]);
     /// Reports an event of a flow.
@@ -79,9 +79,9 @@ pub(crate) trait Around {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     /// The flow was given a number.
-    Opened { message: u32, flow: FlowKey },
+    Opened { message: u32, flow: SourceFlow },
     /// The destination has delivered all bytes.
-    Complete { flow: FlowKey },
+    Complete { flow: SourceFlow },
     /// The source has received the acknowledgement of all bytes.
     Acknowledged { message: u32, retransmissions: u32 },
     /// The source has received nothing from the destination for too long.
@@ -125,15 +125,15 @@ impl std::ops::AddAssign for LiveCounters {
 
 /// A node: the protocol's node, and the state that this module adds.
 pub(crate) struct Node {
-    core: node::Node<FlowKey>,
-    own: Own,
+    core: node::Node<SourceFlow>,
+    own: LiveState,
 }
 
 /// State of a node in addition to that of the protocol.
-struct Own {
+struct LiveState {
     plan: Arc<TorusPlan>,
     me: u16,
-    sending: HashMap<u16, Sending>,
+    sending: HashMap<u16, FlowSending>,
     /// Number of the last flow.
     number: u16,
     arriving: Arriving,
@@ -159,7 +159,7 @@ struct Own {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     /// A timer of the protocol.
-    Core(node::NodeTimer<FlowKey>),
+    Core(node::NodeTimer<SourceFlow>),
     Hello,
     /// Makes a rule effective.
     Rule(u32),
@@ -173,8 +173,8 @@ enum Timer {
 impl Node {
     /// Creates node `me`, which has no work yet.
     pub(crate) fn new(plan: &Arc<TorusPlan>, me: u32) -> Node {
-        let rates = plan.rates(&Map::whole(&plan.setup.graph, 1));
-        let own = Own {
+        let rates = plan.rates(&RackMap::whole(&plan.setup.graph, 1));
+        let own = LiveState {
             me: me as u16,
             sending: HashMap::new(),
             number: 0,
@@ -196,11 +196,11 @@ impl Node {
     }
 
     /// Returns the node of the protocol, and its surroundings at this time.
-    fn at<'a, A: Around>(
+    fn at<'a, A: NodeServices>(
         &'a mut self,
         now: Time,
         around: &'a mut A,
-    ) -> (&'a mut node::Node<FlowKey>, Driven<'a, A>) {
+    ) -> (&'a mut node::Node<SourceFlow>, Driven<'a, A>) {
         (&mut self.core, Driven { now, own: &mut self.own, around })
     }
 
@@ -215,7 +215,7 @@ impl Node {
     }
 
     /// Handles the timers that are due.
-    pub(crate) fn wake(&mut self, now: Time, around: &mut impl Around) {
+    pub(crate) fn wake(&mut self, now: Time, around: &mut impl NodeServices) {
         while let Some(&Reverse((at, _, timer))) = self.own.timers.peek()
             && at <= now
         {
@@ -239,7 +239,7 @@ impl Node {
     }
 
     /// Handles bytes that arrived over a link: from a neighbour, or from a stranger that wrote to the link's socket.
-    pub(crate) fn take(&mut self, now: Time, mut packet: Packet, around: &mut impl Around) {
+    pub(crate) fn take(&mut self, now: Time, mut packet: Packet, around: &mut impl NodeServices) {
         self.own.counters.events += 1;
         if Hello::is(&packet) {
             return self.take_hello(now, packet, around);
@@ -260,7 +260,7 @@ impl Node {
     }
 
     /// Handles a packet that is at the end of its route.
-    fn arrive(&mut self, now: Time, packet: Packet, around: &mut impl Around) {
+    fn arrive(&mut self, now: Time, packet: Packet, around: &mut impl NodeServices) {
         match Data::decode(&packet) {
             Ok((data, _)) if data.dst == self.own.me && u32::from(data.src) < self.own.plan.nodes() => {
                 match data.kind {
@@ -275,19 +275,19 @@ impl Node {
     }
 
     /// Counts and drops a packet.
-    pub(crate) fn lose(&mut self, packet: Packet, around: &mut impl Around) {
+    pub(crate) fn lose(&mut self, packet: Packet, around: &mut impl NodeServices) {
         self.own.lose(packet, around);
     }
 }
 
-impl Own {
+impl LiveState {
     /// Drops bytes that no node of this rack would have sent.
-    fn refuse(&mut self, packet: Packet, around: &mut impl Around) {
+    fn refuse(&mut self, packet: Packet, around: &mut impl NodeServices) {
         self.counters.malformed += 1;
         self.lose(packet, around);
     }
 
-    fn lose(&mut self, packet: Packet, around: &mut impl Around) {
+    fn lose(&mut self, packet: Packet, around: &mut impl NodeServices) {
         if Kind::from_packet(&packet).is_some_and(Kind::is_data) {
             self.counters.dropped_bytes += packet.len().saturating_sub(DATA_HEADER) as u64;
         }

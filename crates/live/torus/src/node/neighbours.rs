@@ -1,6 +1,6 @@
 //! Keep-alives. If a neighbour falls silent, its link is reported as down.
 
-use super::{Around, Node, Packet, Timer};
+use super::{NodeServices, Node, Packet, Timer};
 use unrack_protocol::r2c2::links::{LinkState, Neighbours};
 use unrack_protocol::r2c2::packet::{DATA_HEADER, Hello};
 use unrack_units::Time;
@@ -25,7 +25,7 @@ impl Node {
         graph.reverse(graph.links_of(self.own.me.into()).start + port as u32)
     }
 
-    pub(super) fn say_hello(&mut self, now: Time, around: &mut impl Around) {
+    pub(super) fn say_hello(&mut self, now: Time, around: &mut impl NodeServices) {
         let Some(neighbours) = &mut self.own.neighbours else { return };
         neighbours.look(now);
         for port in 0..self.own.plan.degree(self.own.me.into()) as usize {
@@ -38,7 +38,7 @@ impl Node {
     }
 
     /// Sends the known states of links to all neighbours.
-    pub(crate) fn tell_links(&mut self, now: Time, around: &mut impl Around) {
+    pub(crate) fn tell_links(&mut self, now: Time, around: &mut impl NodeServices) {
         let states = around.links().all();
         let fit = Hello::fit(self.own.plan.setup.most as usize + DATA_HEADER);
         // If there are no states, send one keep-alive without any.
@@ -54,13 +54,13 @@ impl Node {
     }
 
     /// Notes that a packet arrived over the link that leads to this port.
-    pub(crate) fn heard(&mut self, now: Time, port: usize, around: &mut impl Around) {
+    pub(crate) fn heard(&mut self, now: Time, port: usize, around: &mut impl NodeServices) {
         let Some(neighbours) = &mut self.own.neighbours else { return };
         neighbours.heard(now, port);
         around.links().say(self.inward(port), false);
     }
 
-    pub(super) fn take_hello(&mut self, now: Time, packet: Packet, around: &mut impl Around) {
+    pub(super) fn take_hello(&mut self, now: Time, packet: Packet, around: &mut impl NodeServices) {
         let graph = &self.own.plan.setup.graph;
         let states = Hello::decode(&packet).map(|states| states.collect::<Vec<LinkState>>());
         let is_of_here = |states: &Vec<LinkState>| states.iter().all(|state| state.link < graph.links());

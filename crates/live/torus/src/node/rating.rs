@@ -1,6 +1,6 @@
 //! Times at which the node computes rates, and at which rules become effective.
 
-use super::{Around, Node, Timer};
+use super::{NodeServices, Node, Timer};
 use unrack_units::Time;
 
 impl Node {
@@ -17,7 +17,7 @@ impl Node {
     }
 
     /// Computes rates, and applies them to streams and flows.
-    pub(super) fn tick(&mut self, now: Time, around: &mut impl Around) {
+    pub(super) fn tick(&mut self, now: Time, around: &mut impl NodeServices) {
         let keeps = !self.own.bridge.streams.is_empty();
         let (core, mut driven) = self.at(now, around);
         if core.settle(&mut driven, keeps) {

@@ -5,12 +5,12 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use unrack_keys::shares::{Peer, Shares};
-use unrack_node::pages::{BLOCK, INDEX_BYTES, Pages};
+use unrack_keys::shares::{Peer, PeerShares};
+use unrack_node::pages::{BLOCK, INDEX_BYTES, NodePages};
 use unrack_node::part::SessionPages;
 use unrack_node::session::Session;
 use unrack_node::{Options, RunningNode, SESSION_BYTES};
-use unrack_pager::node::{Client, ErrorKind, PageCompletion, Settings};
+use unrack_pager::node::{Client, ErrorKind, PageCompletion, NodeSettings};
 use unrack_wire::{GreetingStatus, HEADER, Header, Verb};
 
 const CLIENTS: usize = 4;
@@ -52,7 +52,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// Node's sessions, and a model of the pages that each client holds.
 struct Rack {
-    shares: std::sync::Arc<Shares>,
+    shares: std::sync::Arc<PeerShares>,
     sessions: Vec<Session>,
     model: Vec<HashMap<u32, u64>>,
     next: u64,
@@ -60,7 +60,7 @@ struct Rack {
 
 impl Rack {
     fn new(capacity: u64, share: u64) -> Rack {
-        let shares = Shares::new(capacity, share);
+        let shares = PeerShares::new(capacity, share);
         let model = vec![HashMap::new(); CLIENTS];
         let mut rack = Rack { shares, sessions: Vec::new(), model, next: 0 };
         rack.sessions = (0..CLIENTS).map(|client| rack.session(client).unwrap()).collect();
@@ -70,7 +70,7 @@ impl Rack {
     /// Begins a session. Two sessions each belong to one client.
     fn session(&self, client: usize) -> Option<Session> {
         let part = SessionPages::new(self.shares.account(Peer::User(client as u32 / 2)), 0).ok()?;
-        Some(Session::new(Pages::new(part), Default::default()))
+        Some(Session::new(NodePages::new(part), Default::default()))
     }
 
     fn ask(&mut self, client: usize, verb: Verb, (first, count): (u32, u16), body: &[u8]) -> Vec<u8> {
@@ -128,7 +128,7 @@ impl Rack {
     /// Checks that the pages taken from the node are those of its sessions, and within the limits.
     fn check(&self) {
         let of =
-            |f: &dyn Fn(&Pages) -> u64| self.sessions.iter().map(|session| f(session.pages())).sum::<u64>();
+            |f: &dyn Fn(&NodePages) -> u64| self.sessions.iter().map(|session| f(session.pages())).sum::<u64>();
         let charged = of(&|pages| pages.charged());
         assert_eq!(self.shares.all().taken(), charged);
         let resident = of(&|pages| pages.resident_bytes() as u64);
@@ -197,7 +197,7 @@ impl Other {
     }
 
     fn connect(&self) -> Client {
-        Client::connect(&Settings::new(tcp(self.1))).unwrap()
+        Client::connect(&NodeSettings::new(tcp(self.1))).unwrap()
     }
 
     /// Returns the bytes of memory that the process has.
@@ -284,13 +284,13 @@ fn ids_far_apart_do_not_fill_a_node() {
 fn one_client_has_its_share_and_is_told_so() {
     let node =
         RunningNode::start(&Options { per_client: "50%".parse().unwrap(), ..options(pages(100)) }).unwrap();
-    let all = refusal(&Settings { reserve_pages: 100, ..settings(&node) });
+    let all = refusal(&NodeSettings { reserve_pages: 100, ..settings(&node) });
     let ErrorKind::Refused { status, wanted, share, free, .. } = all.kind else { panic!("{all}") };
     assert_eq!((status, wanted, share, free), (GreetingStatus::OverShare, 100, 50, 50));
     assert!(all.to_string().contains("one client may hold 50 pages (its --per-client)"), "{all}");
     // Reservations that are too large together are refused, like one that is too large.
-    let half = Client::connect(&Settings { reserve_pages: 40, ..settings(&node) }).unwrap();
-    refusal(&Settings { reserve_pages: 11, ..settings(&node) });
+    let half = Client::connect(&NodeSettings { reserve_pages: 40, ..settings(&node) }).unwrap();
+    refusal(&NodeSettings { reserve_pages: 11, ..settings(&node) });
     let mut other = connect(&node);
     assert_eq!((other.limits().capacity, other.limits().share), (100, 50));
     assert_eq!(fill(&mut other, 0..30), (0..10).collect::<Vec<u32>>());

@@ -3,19 +3,19 @@
 use crate::common::{Slot, connect, end_of, load, pages, refusal, settings, store, tcp_node};
 use std::path::PathBuf;
 use unrack_node::{Listen, Options, RunningNode};
-use unrack_pager::node::{ErrorKind, PageCompletion, Rejected, Settings};
-use unrack_testing::Folder;
+use unrack_pager::node::{ErrorKind, PageCompletion, Rejected, NodeSettings};
+use unrack_testing::TestFolder;
 use unrack_wire::{EndReason, GreetingStatus};
 
 /// Starts a node with extents of 16 pages.
-fn node(folder: &Folder, capacity: u64) -> RunningNode {
+fn node(folder: &TestFolder, capacity: u64) -> RunningNode {
     let options = Options::new(Listen::Shared(folder.join("node")), pages(capacity));
     RunningNode::start(&Options { extent_pages: 16, per_client: "100%".parse().unwrap(), ..options }).unwrap()
 }
 
 #[test]
 fn pages_come_back_as_they_were_stored_over_many_extents() {
-    let folder = Folder::new("many");
+    let folder = TestFolder::new("many");
     let node = node(&folder, 256);
     let mut client = connect(&node);
     for id in 0..100 {
@@ -38,7 +38,7 @@ fn pages_come_back_as_they_were_stored_over_many_extents() {
 
 #[test]
 fn a_full_node_refuses_and_a_forgotten_page_makes_room() {
-    let folder = Folder::new("full");
+    let folder = TestFolder::new("full");
     let node = node(&folder, 32);
     let mut client = connect(&node);
     let stored =
@@ -55,7 +55,7 @@ fn a_full_node_refuses_and_a_forgotten_page_makes_room() {
 
 #[test]
 fn the_end_of_a_node_is_seen() {
-    let folder = Folder::new("end");
+    let folder = TestFolder::new("end");
     let node = node(&folder, 32);
     let path = node.address().to_string();
     let mut client = connect(&node);
@@ -69,7 +69,7 @@ fn the_end_of_a_node_is_seen() {
 
 #[test]
 fn a_left_over_socket_is_no_obstacle_but_a_living_node_is() {
-    let folder = Folder::new("left");
+    let folder = TestFolder::new("left");
     let path = folder.join("node");
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let options = Options::new(Listen::Shared(path), pages(32));
@@ -81,8 +81,8 @@ fn a_left_over_socket_is_no_obstacle_but_a_living_node_is() {
 #[test]
 fn streams_and_shared_memory_are_not_mixed_up() {
     let node = tcp_node(pages(8));
-    let absent = Folder::new("absent").join("node").display().to_string();
-    let error = refusal(&Settings::new(unrack_pager::node::Address::Shared(absent)));
+    let absent = TestFolder::new("absent").join("node").display().to_string();
+    let error = refusal(&NodeSettings::new(unrack_pager::node::Address::Shared(absent)));
     assert!(error.to_string().contains("cannot reach"), "{error}");
     drop(node);
 }

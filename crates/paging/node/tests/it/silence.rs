@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use unrack_keys::EncryptionPolicy;
 use unrack_node::{Listen, Options, RunningNode};
-use unrack_pager::node::{Address, Client, ErrorKind, Settings};
-use unrack_testing::{Folder, Needed, skip};
+use unrack_pager::node::{Address, Client, ErrorKind, NodeSettings};
+use unrack_testing::{TestFolder, TestRequirement, skip};
 
 /// Silence after which the nodes of these tests give up a client.
 const SILENCE: Duration = Duration::from_millis(1500);
@@ -36,7 +36,7 @@ fn client_that_holds() {
         None => Address::Shared(place),
     };
     let patience_ns = 2 * SILENCE.as_nanos() as u64;
-    let settings = Settings { patience_ns, ..Settings::new(address) };
+    let settings = NodeSettings { patience_ns, ..NodeSettings::new(address) };
     // The client's network may not be up yet.
     let mut client = loop {
         match Client::connect(&settings) {
@@ -128,7 +128,7 @@ fn what_a_killed_client_held_is_free_at_once() {
 
 #[test]
 fn what_a_stopped_client_held_is_free_and_it_is_told_when_it_goes_on() {
-    let folder = Folder::new("stopped");
+    let folder = TestFolder::new("stopped");
     for listen in [None, Some(Listen::Shared(folder.join("node.sock")))] {
         let node = node(listen, EncryptionPolicy::default());
         let mut other = Other::holding(&node.address().to_string());
@@ -153,7 +153,7 @@ fn a_client_gives_up_a_node_that_says_nothing() {
     let port = listener.local_addr().unwrap().port();
     let (far, near) = (node.address().to_string(), std::thread::spawn(move || listener.accept().unwrap().0));
     let address = Address::Tcp { ip: [127, 0, 0, 1], port };
-    let settings = Settings { patience_ns: 300_000_000, ..Settings::new(address) };
+    let settings = NodeSettings { patience_ns: 300_000_000, ..NodeSettings::new(address) };
     // The 32 bytes of the greeting are passed on, and all later bytes held back.
     let passing = std::thread::spawn(move || {
         let mut near = near.join().unwrap();
@@ -190,7 +190,7 @@ fn what_a_client_behind_a_dead_link_held_is_free() {
     let run = |arguments: &[&str]| Command::new("unshare").args(arguments).output();
     let has_links = run(&["-n", "ip", "link", "add", "near", "type", "veth", "peer", "name", "far"]);
     if !has_links.is_ok_and(|output| output.status.success()) {
-        return skip(Needed::Namespaces, "needs root, namespaces and virtual links");
+        return skip(TestRequirement::Namespaces, "needs root, namespaces and virtual links");
     }
     let own = std::env::current_exe().unwrap();
     let inside = ["--exact", "silence::inside_a_namespace", "--ignored", "--nocapture"];
@@ -246,7 +246,7 @@ fn inside_a_namespace() {
 #[test]
 fn a_node_beyond_loopback_needs_keys_and_says_how_to_have_them() {
     let listen = Listen::Tcp("0.0.0.0:0".parse().unwrap());
-    let folder = Folder::new("no-keys");
+    let folder = TestFolder::new("no-keys");
     let policy = EncryptionPolicy::Always(folder.join("keys"));
     let said =
         RunningNode::start(&Options { policy, ..Options::new(listen, pages(10)) }).err().unwrap().to_string();

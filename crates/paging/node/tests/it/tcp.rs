@@ -6,7 +6,7 @@ use crate::common::{
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use unrack_pager::node::{Client, ErrorKind, PageCompletion, Rejected, Settings};
+use unrack_pager::node::{Client, ErrorKind, PageCompletion, Rejected, NodeSettings};
 use unrack_wire::{
     EndReason, GreetingStatus, HEADER, HELLO, Header, MOST_IDS, MOST_PAGES, VERSION, Verb, Welcome,
 };
@@ -64,8 +64,8 @@ fn a_full_node_refuses_pages_and_sessions_and_keeps_what_it_has() {
     while node.statistics().open_sessions > 0 {
         std::thread::yield_now();
     }
-    refusal(&Settings { reserve_pages: 41, ..settings(&node) });
-    Client::connect(&Settings { reserve_pages: 40, ..settings(&node) }).unwrap();
+    refusal(&NodeSettings { reserve_pages: 41, ..settings(&node) });
+    Client::connect(&NodeSettings { reserve_pages: 40, ..settings(&node) }).unwrap();
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_node_that_stops_says_so() {
     let error = end_of(&mut client);
     assert_eq!(error.kind, ErrorKind::Ended(EndReason::Stopping));
     assert!(error.to_string().contains(&address), "{error}");
-    let error = refusal(&Settings::new(tcp(address.rsplit(':').next().unwrap().parse().unwrap())));
+    let error = refusal(&NodeSettings::new(tcp(address.rsplit(':').next().unwrap().parse().unwrap())));
     // Another test may have the port by now.
     assert!(matches!(error.kind, ErrorKind::Connect(_) | ErrorKind::Closed), "{error}");
 }
@@ -105,7 +105,7 @@ fn a_node_killed_in_the_middle_is_an_error_and_never_wrong_data() {
             line.split_once("listening ").map(|(_, address)| address.rsplit(':').next().unwrap().to_owned())
         });
         let port = ports.into_iter().next().unwrap().parse().unwrap();
-        let mut client = Client::connect(&Settings::new(tcp(port))).unwrap();
+        let mut client = Client::connect(&NodeSettings::new(tcp(port))).unwrap();
         let mut slots: Vec<Slot> = (0..512).map(Slot::with).collect();
         for (id, slot) in (0..).zip(&mut slots) {
             // SAFETY: the slots live as long as the client is used.
@@ -134,7 +134,7 @@ fn a_node_killed_in_the_middle_is_an_error_and_never_wrong_data() {
 }
 
 /// Starts a false node, which greets and then runs `says`.
-fn false_node(welcome: Welcome, says: impl FnOnce(&mut TcpStream) + Send + 'static) -> Settings {
+fn false_node(welcome: Welcome, says: impl FnOnce(&mut TcpStream) + Send + 'static) -> NodeSettings {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -143,7 +143,7 @@ fn false_node(welcome: Welcome, says: impl FnOnce(&mut TcpStream) + Send + 'stat
         stream.write_all(&welcome.encode()).unwrap();
         says(&mut stream);
     });
-    Settings::new(tcp(port))
+    NodeSettings::new(tcp(port))
 }
 
 const WELCOME: Welcome = Welcome {
@@ -166,7 +166,7 @@ fn a_greeting_that_is_none_is_refused() {
     assert!(matches!(absurd.kind, ErrorKind::Garbage(_)), "{absurd}");
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = tcp(silent.local_addr().unwrap().port());
-    let late = refusal(&Settings { timeout_ns: 50_000_000, ..Settings::new(address) });
+    let late = refusal(&NodeSettings { timeout_ns: 50_000_000, ..NodeSettings::new(address) });
     assert_eq!(late.kind, ErrorKind::TimedOut);
 }
 

@@ -3,13 +3,13 @@
 //! When such a page arrives, the pager puts it into the program, so that its touch costs no fault. The first page of each batch stays out
 //! of the program, as an inactive page: its touch shows that the batch is of use ([`crate::trend`]).
 
-use super::fetches::{Fault, Fetch};
+use super::fetches::{KernelFault, Fetch};
 use super::pager::Pager;
 use crate::control::count;
 use crate::den;
 use crate::sys::{PAGE, now_ns};
-use crate::table::{Contents, Id, State};
-use crate::trend::Plan;
+use crate::table::{PageLocation, RecordId, State};
+use crate::trend::FetchAhead;
 use core::sync::atomic::Ordering::Relaxed;
 use rustix::io::Errno;
 
@@ -40,13 +40,13 @@ impl Pager {
         self.control.settings.read_ahead.load(Relaxed) as usize
     }
 
-    fn read_ahead(&mut self, plan: Plan, thread: u32) {
+    fn read_ahead(&mut self, plan: FetchAhead, thread: u32) {
         let mut is_first = true;
         for address in plan.addresses() {
             let Some(id) = self.space.pages.table.find(address).filter(|id| self.can_come_early(*id)) else {
                 continue;
             };
-            let fault = Fault { address, write: false, thread, read_ns: now_ns() };
+            let fault = KernelFault { address, write: false, thread, read_ns: now_ns() };
             self.begin_fetch(id, fault, false);
             count(&self.control.counts.ahead, 1);
             if is_first {
@@ -57,21 +57,21 @@ impl Pager {
     }
 
     /// Returns whether a page is remote, and its slot is not in use for another purpose.
-    fn can_come_early(&self, id: Id) -> bool {
+    fn can_come_early(&self, id: RecordId) -> bool {
         let record = self.space.pages.table.get(id);
-        record.state == State::Remote && !record.emptying && record.contents != Contents::Leaving
+        record.state == State::Remote && !record.emptying && record.contents != PageLocation::Leaving
     }
 
     /// Puts a page that was fetched ahead into the program, or leaves it inactive if it is the marker. No thread waits for the page yet.
     pub(super) fn finish_ahead(&mut self, fetch: Fetch) {
-        let Fetch { id, fault: Fault { thread, .. }, .. } = fetch;
+        let Fetch { id, fault: KernelFault { thread, .. }, .. } = fetch;
         let record = *self.space.pages.table.get(id);
         let Some(contents) = self.space.contents(id).filter(|_| record.state == State::Fetching) else {
             return;
         };
         let is_marker = self.threads.faulted(thread, now_ns()).trend.is_marker(record.address);
         let (_, result) = match (is_marker, record.contents) {
-            (true, Contents::Landed) => self.space.memory.take(den::slot(id), contents, PAGE),
+            (true, PageLocation::Landed) => self.space.memory.take(den::slot(id), contents, PAGE),
             (true, _) => (0, Ok(())),
             (false, _) => self.space.memory.give(record.address, contents, PAGE, true),
         };

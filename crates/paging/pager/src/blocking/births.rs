@@ -5,14 +5,14 @@
 //! the time when the message is read shows exactly the pages that were out of the program when the child was made. In the same way, the
 //! child's changes of its address space wait until the pager has read their messages.
 
-use super::events::Events;
+use super::events::FaultEvents;
 use crate::den;
 use crate::gate;
 use crate::memory::Memory;
 use crate::pagemap::is_filled;
 use crate::residency::Residency;
 use crate::sys::{Event, PAGE, Uffd};
-use crate::table::Id;
+use crate::table::RecordId;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ffi::c_int;
@@ -34,12 +34,12 @@ struct Child {
     /// True if the next page is not at its address in the parent's bookkeeping, but at the address to which its mapping moved.
     is_moved: bool,
     /// Changes of the child's memory since the fork, in this order.
-    changes: Vec<Change>,
+    changes: Vec<SpaceChange>,
 }
 
 /// Change of a child's address space.
 #[derive(Clone, Copy)]
-enum Change {
+enum SpaceChange {
     Moved(Move),
     /// Unmapped or emptied, from the first address up to the second.
     Dropped(usize, usize),
@@ -50,7 +50,7 @@ struct Away<'a> {
     memory: &'a Memory,
     pages: &'a Residency,
     /// The pages, lowest address first.
-    ids: Vec<Id>,
+    ids: Vec<RecordId>,
     /// Mappings that moved before the fork, although their messages came after that of the fork.
     moved: Vec<Move>,
 }
@@ -60,14 +60,14 @@ struct Away<'a> {
 pub(super) fn provide_for_child(
     descriptor: c_int,
     at: usize,
-    events: &mut Events,
+    events: &mut FaultEvents,
     memory: &Memory,
     pages: &Residency,
 ) {
     gate::note_fork();
     events.read_until_still(&memory.uffd);
     let moved = events.behind(at).filter_map(move_of).collect();
-    let mut ids: Vec<Id> = pages.table.away().collect();
+    let mut ids: Vec<RecordId> = pages.table.away().collect();
     ids.sort_unstable_by_key(|id| pages.table.get(*id).address);
     let away = Away { memory, pages, ids, moved };
     let mut children = vec![Child::new(descriptor)];
@@ -108,9 +108,9 @@ impl Away<'_> {
     }
 
     /// Returns how many of the first pages are neighbours whose contents are in their slots.
-    fn copyable(&self, pages: &[Id]) -> usize {
+    fn copyable(&self, pages: &[RecordId]) -> usize {
         let run = self.pages.run_length(pages);
-        let is_here = |id: &&Id| is_filled(self.memory.pagemap(), den::slot(**id)) == Some(true);
+        let is_here = |id: &&RecordId| is_filled(self.memory.pagemap(), den::slot(**id)) == Some(true);
         pages[..run].iter().take_while(is_here).count()
     }
 }
@@ -144,8 +144,8 @@ impl Child {
     /// Returns the child's current address of the page that was at `address`, or `None` if the child has dropped the page.
     fn place(&self, address: usize) -> Option<usize> {
         self.changes.iter().try_fold(address, |at, change| match *change {
-            Change::Moved(one) => Some(moved_to(&[one], at).unwrap_or(at)),
-            Change::Dropped(start, end) => Some(at).filter(|at| !(start..end).contains(at)),
+            SpaceChange::Moved(one) => Some(moved_to(&[one], at).unwrap_or(at)),
+            SpaceChange::Dropped(start, end) => Some(at).filter(|at| !(start..end).contains(at)),
         })
     }
 
@@ -159,9 +159,9 @@ impl Child {
             match event {
                 // The page of this fault is being copied, or arrives before the copying ends.
                 Event::Fault { .. } => {}
-                Event::Remap { from, to, len } => self.changes.push(Change::Moved((from, to, len))),
+                Event::Remap { from, to, len } => self.changes.push(SpaceChange::Moved((from, to, len))),
                 Event::Remove { start, end } | Event::Unmap { start, end } => {
-                    self.changes.push(Change::Dropped(start, end));
+                    self.changes.push(SpaceChange::Dropped(start, end));
                 }
                 Event::Fork { uffd } => children.push(Child {
                     next: self.next,

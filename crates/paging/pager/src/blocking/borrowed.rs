@@ -11,7 +11,7 @@ use crate::attached::{self, control};
 use crate::control::{ControlHead, ProcessSlot};
 use crate::handed::{self, Handed};
 use crate::memory::Memory;
-use crate::owner::Owner;
+use crate::owner::RunOwner;
 use crate::sys::{self, FEATURE_EVENT_FORK};
 use crate::{bare_thread, baseline, den};
 use core::ffi::{c_int, c_void};
@@ -63,7 +63,7 @@ extern "C" fn borrower_main(slot: *mut c_void) -> c_int {
     // SAFETY: only this thread uses the descriptors.
     let Handed { control: locked, uffd, maps, statm, pagemap } = unsafe { handed::take() };
     let memory = Memory::of(uffd, (maps, statm, pagemap));
-    let owner = Owner::new(Some(locked));
+    let owner = RunOwner::new(Some(locked));
     match memory.and_then(|memory| Pager::new(control, slot, memory, (owner, true))) {
         Ok(pager) => {
             sys::refuse_huge_pages();

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use rustix::io::Errno;
 
 /// Messages that were read but not handled yet, in the order of their arrival.
-pub(super) struct Events {
+pub(super) struct FaultEvents {
     control: &'static ControlHead,
     backlog: VecDeque<Event>,
     incoming: Vec<Event>,
@@ -16,9 +16,9 @@ pub(super) struct Events {
     applied: u64,
 }
 
-impl Events {
-    pub(super) fn new(control: &'static ControlHead) -> Events {
-        Events { control, backlog: VecDeque::new(), incoming: Vec::new(), applied: 0 }
+impl FaultEvents {
+    pub(super) fn new(control: &'static ControlHead) -> FaultEvents {
+        FaultEvents { control, backlog: VecDeque::new(), incoming: Vec::new(), applied: 0 }
     }
 
     /// Reads all available messages and returns whether there were any. If the messages cannot be read, ends the process, because its

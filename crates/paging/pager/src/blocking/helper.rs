@@ -18,7 +18,7 @@ const RING: usize = 256;
 
 /// Call that the helper makes for `[at, at+len)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum HelperCall {
     Forget { at: usize, len: usize },
     Unshare { at: usize, len: usize },
 }
@@ -35,14 +35,14 @@ static ENDING: AtomicU32 = AtomicU32::new(0);
 
 /// Queues an order for the helper. Returns its number, or `None` if the ring is full or the helper cannot be started; the caller must try
 /// again later.
-pub(super) fn post(order: Order) -> Option<u32> {
+pub(super) fn post(order: HelperCall) -> Option<u32> {
     let number = FILLED.load(Relaxed);
     if number.wrapping_sub(EMPTIED.load(Acquire)) as usize == RING || !ensure_running() {
         return None;
     }
     let (at, len) = match order {
-        Order::Forget { at, len } => (at, len),
-        Order::Unshare { at, len } => (at, len | 1),
+        HelperCall::Forget { at, len } => (at, len),
+        HelperCall::Unshare { at, len } => (at, len | 1),
     };
     AT[number as usize % RING].store(at, Relaxed);
     LEN[number as usize % RING].store(len, Relaxed);

@@ -4,10 +4,10 @@ use super::pager::{EndOfService, Pager};
 use crate::attached::{control, keep_path_over};
 use crate::bare_thread::{self, Main, with_signals_blocked};
 use crate::baseline;
-use crate::carried::{self, Kept};
+use crate::carried::{self, CarriedFiles};
 use crate::control::{ControlHead, ProcessSlot, Unpaged, count};
 use crate::memory::Memory;
-use crate::owner::Owner;
+use crate::owner::RunOwner;
 use crate::sys::{
     self, FEATURE_EVENT_REMAP, FEATURE_EVENT_REMOVE, FEATURE_EVENT_UNMAP, FEATURE_MOVE, FEATURE_THREAD_ID,
 };
@@ -121,12 +121,12 @@ pub fn threads() -> usize {
 
 extern "C" fn pager_main(slot: *mut c_void) -> c_int {
     PAGER.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Release);
-    sys::close_all_files_but(&mut Kept::numbers());
+    sys::close_all_files_but(&mut CarriedFiles::numbers());
     door::guard_this_thread();
     let control = control().expect("attached before");
     let slot = &control.slots[slot as usize];
     // SAFETY: this thread has its own table of files, and no other thread of this process calls this.
-    let kept = unsafe { Kept::take(control) };
+    let kept = unsafe { CarriedFiles::take(control) };
     match open(control, slot, kept) {
         Ok(mut pager) => {
             // Only the first process connects now, because most processes that it starts never send a page.
@@ -167,8 +167,8 @@ fn serves() {
     let _ = futex::wake(&SERVES, futex::Flags::PRIVATE, 1);
 }
 
-fn open(control: &'static ControlHead, slot: &'static ProcessSlot, mut kept: Kept) -> Result<Pager, Errno> {
-    let owner = Owner::new(kept.control());
+fn open(control: &'static ControlHead, slot: &'static ProcessSlot, mut kept: CarriedFiles) -> Result<Pager, Errno> {
+    let owner = RunOwner::new(kept.control());
     let memory = Memory::open(FEATURES, &mut kept, Ok)?;
     // The descriptors stay open for children of this process as long as the pager lives.
     core::mem::forget(kept);

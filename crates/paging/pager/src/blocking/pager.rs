@@ -1,8 +1,8 @@
 //! Pager of one process: composition of its parts, and the main loop.
 
-use super::fetches::Fault;
+use super::fetches::KernelFault;
 use super::reclaim::Reclaimer;
-use super::space::Space;
+use super::space::PagedSpace;
 use super::thaw;
 use super::threads::Threads;
 use crate::attached;
@@ -10,10 +10,10 @@ use crate::baseline::Baseline;
 use crate::control::{ControlHead, ProcessSlot, count};
 use crate::memory::Memory;
 use crate::naps::Naps;
-use crate::owner::Owner;
+use crate::owner::RunOwner;
 use crate::residency::SHORTEST_TICK_NS;
 use crate::sys::{self, Event, PAGE, now_ns};
-use crate::transfers::Transfers;
+use crate::transfers::TransferAccounts;
 use crate::{den, gate};
 use core::sync::atomic::Ordering::Relaxed;
 use rustix::event::{PollFd, PollFlags};
@@ -26,8 +26,8 @@ const SPIN_NS: u64 = 60_000;
 /// Pager of one process. Faults are served in `serve`, and pages are fetched ahead in `ahead`.
 pub(super) struct Pager {
     pub control: &'static ControlHead,
-    pub space: Space,
-    pub transfers: Transfers,
+    pub space: PagedSpace,
+    pub transfers: TransferAccounts,
     pub threads: Threads,
     reclaimer: Reclaimer,
     baseline: Baseline,
@@ -50,7 +50,7 @@ impl Pager {
         control: &'static ControlHead,
         slot: &'static ProcessSlot,
         memory: Memory,
-        (owner, is_borrowed): (Owner, bool),
+        (owner, is_borrowed): (RunOwner, bool),
     ) -> Result<Pager, Errno> {
         memory.uffd.register(den::doorbell(), den::DOORBELL_BYTES)?;
         // Moves need a registered destination. The landings are such destinations, like the arena.
@@ -61,8 +61,8 @@ impl Pager {
         Ok(Pager {
             control,
             baseline: Baseline::measured(control, slot, &memory),
-            space: Space::new(control, slot, memory, (owner, is_borrowed)),
-            transfers: Transfers::new(control, process, attached::open_spool(control, process)?),
+            space: PagedSpace::new(control, slot, memory, (owner, is_borrowed)),
+            transfers: TransferAccounts::new(control, process, attached::open_spool(control, process)?),
             threads: Threads::new(control, here),
             reclaimer: Reclaimer::new(control),
             naps: Naps::new(),
@@ -124,7 +124,7 @@ impl Pager {
             match event {
                 Event::Fault { address, .. } if address == den::doorbell() => self.answer_doorbell(),
                 Event::Fault { address, write, thread } => {
-                    self.serve(Fault { address, write, thread, read_ns })
+                    self.serve(KernelFault { address, write, thread, read_ns })
                 }
                 Event::Remap { .. } | Event::Remove { .. } | Event::Unmap { .. } | Event::Fork { .. } => {}
             }
@@ -232,7 +232,7 @@ impl Pager {
     }
 
     fn sync(&mut self) {
-        let Space { store, pages, memory, .. } = &mut self.space;
+        let PagedSpace { store, pages, memory, .. } = &mut self.space;
         let elsewhere = store.resident().unwrap_or_else(|| pages.remote_in_slots());
         let not_its_own = elsewhere as u64 + self.baseline.pages(memory, pages.is_far_over());
         pages.sync(memory.anonymous_pages(), not_its_own);

@@ -1,14 +1,14 @@
 //! Reclaim: takes pages out of the program, and finds pages that can be taken.
 
-use super::helper::{self, Order};
-use super::space::Space;
+use super::helper::{self, HelperCall};
+use super::space::PagedSpace;
 use crate::control::{ControlHead, count};
 use crate::reclaim::{Reclaim, takes_spare};
-use crate::residency::{Fate, Residency};
+use crate::residency::{PageFate, Residency};
 use crate::scan::Scan;
 use crate::sys::{PAGE, now_ns};
-use crate::table::{Id, PageList, State};
-use crate::transfers::Transfers;
+use crate::table::{RecordId, PageList, State};
+use crate::transfers::TransferAccounts;
 use crate::{den, gate, pins};
 use alloc::vec::Vec;
 use rustix::io::Errno;
@@ -36,7 +36,7 @@ impl Reclaimer {
     }
 
     /// Brings the run back under its limit, as far as this process is responsible.
-    pub(super) fn reclaim(&mut self, space: &mut Space, transfers: &mut Transfers) {
+    pub(super) fn reclaim(&mut self, space: &mut PagedSpace, transfers: &mut TransferAccounts) {
         let wanted = space.pages.excess();
         if wanted == 0 {
             return;
@@ -44,7 +44,7 @@ impl Reclaimer {
         let Some(_open) = gate::enter() else { return };
         space.store.connect();
         let (mut evicted, mut waits) = (0, 0);
-        while evicted < wanted && waits < MOST_WAITS && (Taking { own: self, space }).find_victims() {
+        while evicted < wanted && waits < MOST_WAITS && (ReclaimRun { own: self, space }).find_victims() {
             let Some(oldest) = space.pages.next_victim() else { continue };
             if write_out(space, transfers, oldest) {
                 evicted += 1;
@@ -57,7 +57,7 @@ impl Reclaimer {
     }
 
     /// Makes stuck pages active from time to time, and whenever shared pages were copied, so that reclaim tries them again.
-    pub(super) fn retry_stuck(&mut self, space: &mut Space) {
+    pub(super) fn retry_stuck(&mut self, space: &mut PagedSpace) {
         let now = now_ns();
         let were_copied = self.unsharing.take_if(|order| helper::is_done(*order)).is_some();
         if now < self.next_retry_ns && !were_copied {
@@ -77,7 +77,7 @@ impl Reclaimer {
         if self.unsharing.is_some() || !takes_spare(self.control, len / PAGE) {
             return;
         }
-        self.unsharing = helper::post(Order::Unshare { at, len });
+        self.unsharing = helper::post(HelperCall::Unshare { at, len });
         if self.unsharing.is_some() {
             count(&self.control.counts.unshared, (len / PAGE) as u64);
         }
@@ -85,7 +85,7 @@ impl Reclaimer {
 }
 
 /// Makes an inactive page remote. Returns false if the memory node is too busy now.
-fn write_out(space: &mut Space, transfers: &mut Transfers, id: Id) -> bool {
+fn write_out(space: &mut PagedSpace, transfers: &mut TransferAccounts, id: RecordId) -> bool {
     let leaving = space.pages.leaving(id);
     let is_sent = space.store.send_out(&mut space.pages.table, &space.memory, id, leaving.changed);
     if is_sent {
@@ -95,12 +95,12 @@ fn write_out(space: &mut Space, transfers: &mut Transfers, id: Id) -> bool {
 }
 
 /// Reclaim with access to the pages of its process.
-struct Taking<'a> {
+struct ReclaimRun<'a> {
     own: &'a mut Reclaimer,
-    space: &'a mut Space,
+    space: &'a mut PagedSpace,
 }
 
-impl Reclaim for Taking<'_> {
+impl Reclaim for ReclaimRun<'_> {
     fn books(&self) -> &Residency {
         &self.space.pages
     }
@@ -114,10 +114,10 @@ impl Reclaim for Taking<'_> {
         let batch = self.space.pages.choose(usize::MAX, |id, record| match () {
             _ if pins::is_pinned(record.address) => {
                 pinned.push(id);
-                Fate::Untracked
+                PageFate::Untracked
             }
-            _ if record.emptying => Fate::Stays,
-            _ => Fate::Goes,
+            _ if record.emptying => PageFate::Stays,
+            _ => PageFate::Goes,
         });
         pinned.into_iter().for_each(|id| self.space.untrack(id));
         let (mut taken, mut rest) = (0, &batch[..]);
@@ -152,10 +152,10 @@ impl Reclaim for Taking<'_> {
     }
 }
 
-impl Taking<'_> {
+impl ReclaimRun<'_> {
     /// Takes neighbouring pages out of the program. Pages that cannot be taken now become stuck; pages that no longer exist are dropped
     /// from the table. Returns how many pages were taken.
-    fn take(&mut self, run: &[Id]) -> usize {
+    fn take(&mut self, run: &[RecordId]) -> usize {
         let address = self.space.pages.table.get(run[0]).address;
         if !self.registered(address, run.len()) {
             return self.cannot_take(run, Errno::NOENT);
@@ -201,7 +201,7 @@ impl Taking<'_> {
     /// Therefore the pager asks the kernel before it takes these pages for the first time. Afterwards the kernel reports any change of the
     /// mapping, and refuses moves until the report was read. Because a move stays within one mapping, the check of one page covers the
     /// whole run.
-    fn make_sure(&mut self, run: &[Id]) -> Result<(), Errno> {
+    fn make_sure(&mut self, run: &[RecordId]) -> Result<(), Errno> {
         if run.iter().all(|id| self.space.pages.table.get(*id).sure) {
             return Ok(());
         }
@@ -217,7 +217,7 @@ impl Taking<'_> {
         }
     }
 
-    fn cannot_take(&mut self, run: &[Id], error: Errno) -> usize {
+    fn cannot_take(&mut self, run: &[RecordId], error: Errno) -> usize {
         for id in run {
             match error {
                 Errno::NOENT | Errno::FAULT | Errno::NOMEM => self.space.untrack(*id),

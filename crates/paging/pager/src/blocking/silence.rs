@@ -9,7 +9,7 @@ const MOST_COUNTED_NS: u64 = 100_000_000;
 
 /// Clock of one pager thread, and the time on this clock since when its node has been silent.
 #[derive(Default)]
-pub(super) struct Silence {
+pub(super) struct SilenceClock {
     /// Time in ns that passed while this thread ran.
     awake_ns: u64,
     looked_ns: u64,
@@ -19,7 +19,7 @@ pub(super) struct Silence {
     since_ns: u64,
 }
 
-impl Silence {
+impl SilenceClock {
     /// Returns the time in ns that passed while this thread ran.
     pub(super) fn awake_ns(&self) -> u64 {
         self.awake_ns
@@ -52,13 +52,13 @@ mod tests {
     const SECOND_NS: u64 = 1_000_000_000;
 
     /// Advances a clock that is checked every 50 ms, until `until_ns`.
-    fn run(silence: &mut Silence, from_ns: u64, until_ns: u64) {
+    fn run(silence: &mut SilenceClock, from_ns: u64, until_ns: u64) {
         (from_ns..=until_ns).step_by(50_000_000).for_each(|now| _ = silence.advance(now));
     }
 
     #[test]
     fn time_stands_still_while_the_process_is_stopped() {
-        let mut silence = Silence::default();
+        let mut silence = SilenceClock::default();
         run(&mut silence, SECOND_NS, 2 * SECOND_NS);
         let before = silence.awake_ns();
         assert!(silence.advance(3600 * SECOND_NS));
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn silence_lasts_from_the_question_or_the_last_answer() {
-        let mut silence = Silence::default();
+        let mut silence = SilenceClock::default();
         run(&mut silence, SECOND_NS, 2 * SECOND_NS);
         assert_eq!(silence.silent_ns(false, 7), 0, "nothing is owed");
         run(&mut silence, 2 * SECOND_NS, 4 * SECOND_NS);

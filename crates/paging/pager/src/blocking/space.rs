@@ -5,16 +5,16 @@
 //! [`Space::read_changes`] and checks its pages again, because the change may have removed them.
 
 use super::births;
-use super::events::Events;
+use super::events::FaultEvents;
 use super::fetches::Fetches;
 use super::store::Store;
-use super::watch::Watch;
+use super::watch::Dependents;
 use crate::control::{ControlHead, ProcessSlot};
 use crate::memory::Memory;
-use crate::owner::Owner;
+use crate::owner::RunOwner;
 use crate::residency::Residency;
 use crate::sys::{Event, timespec};
-use crate::table::{Id, State};
+use crate::table::{RecordId, State};
 use alloc::vec::Vec;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -23,32 +23,32 @@ use rustix::io::Errno;
 const BACK_PRESSURE_NS: u64 = 2_000_000;
 
 /// Pages of one process: their bookkeeping, the contents of those that were taken out, and the fetches in flight.
-pub(super) struct Space {
+pub(super) struct PagedSpace {
     control: &'static ControlHead,
     pub memory: Memory,
     pub pages: Residency,
     pub store: Store,
     pub fetches: Fetches,
-    pub watch: Watch,
-    pub events: Events,
+    pub watch: Dependents,
+    pub events: FaultEvents,
 }
 
-impl Space {
+impl PagedSpace {
     /// Makes the space of the process that has this `slot`, with no page tracked yet.
     pub(super) fn new(
         control: &'static ControlHead,
         slot: &'static ProcessSlot,
         memory: Memory,
-        (owner, is_borrowed): (Owner, bool),
-    ) -> Space {
-        Space {
+        (owner, is_borrowed): (RunOwner, bool),
+    ) -> PagedSpace {
+        PagedSpace {
             control,
             memory,
             pages: Residency::new(control, slot),
             store: Store::new(control, slot),
             fetches: Fetches::default(),
-            watch: Watch::new(control, slot, owner, is_borrowed),
-            events: Events::new(control),
+            watch: Dependents::new(control, slot, owner, is_borrowed),
+            events: FaultEvents::new(control),
         }
     }
 
@@ -94,7 +94,7 @@ impl Space {
         }
     }
 
-    fn drop_page(&mut self, id: Id) {
+    fn drop_page(&mut self, id: RecordId) {
         let state = self.pages.table.get(id).state;
         if state == State::Fetching
             && let Some(fetch) = self.fetches.remove(id)
@@ -134,38 +134,38 @@ impl Space {
     }
 
     /// Stops tracking a page whose contents, if any, are in the program.
-    pub(super) fn untrack(&mut self, id: Id) {
+    pub(super) fn untrack(&mut self, id: RecordId) {
         self.store.untrack(&mut self.pages.table, id);
     }
 
     /// Stops tracking a page whose contents are not in the program.
-    fn discard(&mut self, id: Id) {
+    fn discard(&mut self, id: RecordId) {
         self.store.discard(&mut self.pages.table, id);
     }
 
     /// Returns the address of the contents of a page that is out of the program, or `None` if they are not in this process.
-    pub(super) fn contents(&self, id: Id) -> Option<usize> {
+    pub(super) fn contents(&self, id: RecordId) -> Option<usize> {
         self.store.contents(&self.pages.table, id)
     }
 
     /// Notes that a page was moved out of the place that [`Space::contents`] returned.
-    pub(super) fn contents_moved(&mut self, id: Id) {
+    pub(super) fn contents_moved(&mut self, id: RecordId) {
         self.store.moved(&mut self.pages.table, id);
     }
 
     /// Withdraws a page whose store was not sent to the node yet; returns whether that succeeded.
-    pub(super) fn withdraw(&mut self, id: Id) -> bool {
+    pub(super) fn withdraw(&mut self, id: RecordId) -> bool {
         self.store.withdraw(&mut self.pages.table, id)
     }
 
     /// Requests a page from the node that is being fetched, unless it was requested already or has arrived.
-    pub(super) fn ask_for(&mut self, id: Id) {
+    pub(super) fn ask_for(&mut self, id: RecordId) {
         self.store.ask_for(&mut self.pages.table, &self.memory, id);
     }
 
     /// Copies a page back into memory that is currently not writable, or is locked, where `UFFDIO_MOVE` refuses. Because the copy leaves
     /// the slot full, the page gets a new record. Returns the new record's index.
-    pub(super) fn copy_back(&mut self, id: Id, address: usize) -> Result<Id, Errno> {
+    pub(super) fn copy_back(&mut self, id: RecordId, address: usize) -> Result<RecordId, Errno> {
         let contents = self.contents(id).expect("the page is here");
         self.memory.copy(self.control, address, contents)?;
         let record = *self.pages.table.get(id);
@@ -174,7 +174,7 @@ impl Space {
     }
 
     /// Returns whether a page's contents are outside the program and no fetch of it is in flight.
-    pub(super) fn is_away(&self, id: Id) -> bool {
+    pub(super) fn is_away(&self, id: RecordId) -> bool {
         matches!(self.pages.table.get(id).state, State::Inactive | State::Remote)
     }
 

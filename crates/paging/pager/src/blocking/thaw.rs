@@ -1,9 +1,9 @@
 //! Return of every page to the program, before a fork and at the pager's end.
 
-use super::space::Space;
+use super::space::PagedSpace;
 use crate::den::LANDINGS;
 use crate::sys::{PAGE, now_ns};
-use crate::table::{Id, State};
+use crate::table::{RecordId, State};
 use alloc::vec::Vec;
 use rustix::io::Errno;
 
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 const MOST_MOVED: usize = 512;
 
 /// Puts back every page whose mapping still exists. No fetch may be in flight or begin meanwhile.
-pub(super) fn put_all_back(space: &mut Space) {
+pub(super) fn put_all_back(space: &mut PagedSpace) {
     let away = space.pages.thawing();
     if space.store.is_connected() {
         return bring_back(space, &away);
@@ -31,9 +31,9 @@ pub(super) fn put_all_back(space: &mut Space) {
 }
 
 /// Puts back every page of `away` as soon as it has arrived, including pages at the memory node.
-fn bring_back(space: &mut Space, away: &[Id]) {
+fn bring_back(space: &mut PagedSpace, away: &[RecordId]) {
     let mut rest = away.iter().copied();
-    let mut wave: Vec<Id> = Vec::with_capacity(LANDINGS / 2);
+    let mut wave: Vec<RecordId> = Vec::with_capacity(LANDINGS / 2);
     loop {
         let room = wave.capacity() - wave.len();
         wave.extend(rest.by_ref().take(room));
@@ -58,7 +58,7 @@ fn bring_back(space: &mut Space, away: &[Id]) {
     }
 }
 
-fn put_run_back(space: &mut Space, run: &[Id]) {
+fn put_run_back(space: &mut PagedSpace, run: &[RecordId]) {
     let mut rest = run;
     while let Some(first) = rest.first() {
         let record = *space.pages.table.get(*first);
@@ -88,7 +88,7 @@ fn put_run_back(space: &mut Space, run: &[Id]) {
     }
 }
 
-fn copy_first_back<'a>(space: &mut Space, run: &'a [Id]) -> &'a [Id] {
+fn copy_first_back<'a>(space: &mut PagedSpace, run: &'a [RecordId]) -> &'a [RecordId] {
     let address = space.pages.table.get(run[0]).address;
     match space.copy_back(run[0], address) {
         Ok(id) => thawed(space, id),
@@ -104,7 +104,7 @@ fn copy_first_back<'a>(space: &mut Space, run: &'a [Id]) -> &'a [Id] {
 
 /// Records that a page is back in the program. Pages that were remote will be the first to be evicted again, and clean ones must then still
 /// be known as clean.
-fn thawed(space: &mut Space, id: Id) {
+fn thawed(space: &mut PagedSpace, id: RecordId) {
     let was_remote = space.pages.table.get(id).state == State::Remote;
     space.pages.activate(id, false, now_ns());
     if was_remote {

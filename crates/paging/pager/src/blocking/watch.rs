@@ -1,33 +1,33 @@
 //! Watch over the run's owner and over a silent memory node.
 
-use super::silence::Silence;
+use super::silence::SilenceClock;
 use crate::control::{ControlHead, FOR_PAGES, FOR_ROOM, ProcessSlot};
 use crate::gate;
 use crate::node::Owed;
-use crate::owner::Owner;
+use crate::owner::RunOwner;
 use crate::sys::now_ns;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// State of the processes on which one process's pager depends: the owner of the run, and the memory node.
-pub(super) struct Watch {
+pub(super) struct Dependents {
     control: &'static ControlHead,
     slot: &'static ProcessSlot,
-    owner: Owner,
-    silence: Silence,
+    owner: RunOwner,
+    silence: SilenceClock,
     /// True if the process is to continue without its pager when `unrack` ends.
     is_borrowed: bool,
     /// True if `unrack` was killed.
     is_orphaned: bool,
 }
 
-impl Watch {
+impl Dependents {
     pub(super) fn new(
         control: &'static ControlHead,
         slot: &'static ProcessSlot,
-        owner: Owner,
+        owner: RunOwner,
         is_borrowed: bool,
-    ) -> Watch {
-        Watch { control, slot, owner, silence: Silence::default(), is_borrowed, is_orphaned: false }
+    ) -> Dependents {
+        Dependents { control, slot, owner, silence: SilenceClock::default(), is_borrowed, is_orphaned: false }
     }
 
     /// Returns the time in ns that passed while the pager's thread ran.

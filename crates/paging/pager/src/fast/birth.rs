@@ -3,12 +3,12 @@
 //! The parent's handler makes the system call. A child that shares memory begins on the stack of its own block. It has a copy of the
 //! parent's signal frame, with a different stack pointer and result, and it continues the program from that copy.
 
-use super::context::{Context, floating_point_len, resume};
+use super::context::{ThreadContext, floating_point_len, resume};
 use super::descriptors;
 use super::dispatch::{dispatch, enable};
-use super::engine::{Engine, lock};
+use super::engine::{FastMode, lock};
 use super::hold::release;
-use super::outcome::{Outcome, refuse};
+use super::outcome::{CallEffect, refuse};
 use super::prepare::{fetch, hold_some};
 use super::raw::{self, Args};
 use super::signals;
@@ -21,7 +21,7 @@ use rustix::io::Errno;
 
 /// Parameters of a new thread or process: the fields of `struct clone_args` that all kernels know.
 #[derive(Debug, Clone, Copy)]
-struct Wish {
+struct CloneFields {
     flags: u64,
     pidfd: usize,
     child_tid: usize,
@@ -35,31 +35,31 @@ struct Wish {
 const CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 
 /// Handles system calls that create or end threads; returns `None` for other calls.
-pub(super) fn outcome(thread: &Thread, context: &mut Context, number: i64, args: Args) -> Option<Outcome> {
+pub(super) fn outcome(thread: &Thread, context: &mut ThreadContext, number: i64, args: Args) -> Option<CallEffect> {
     let wish = match number {
-        libc::SYS_clone => Ok(Wish::from_clone(args)),
-        libc::SYS_clone3 => Wish::from_clone3(thread, args),
+        libc::SYS_clone => Ok(CloneFields::from_clone(args)),
+        libc::SYS_clone3 => CloneFields::from_clone3(thread, args),
         libc::SYS_vfork => {
             let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-            Ok(Wish::from_clone([flags as usize, 0, 0, 0, 0, 0]))
+            Ok(CloneFields::from_clone([flags as usize, 0, 0, 0, 0, 0]))
         }
-        libc::SYS_fork => Ok(Wish::from_clone([libc::SIGCHLD as usize, 0, 0, 0, 0, 0])),
+        libc::SYS_fork => Ok(CloneFields::from_clone([libc::SIGCHLD as usize, 0, 0, 0, 0, 0])),
         libc::SYS_exit => {
             // Also releases memory held for calls that handlers interrupted, because the thread ends inside these handlers.
             release(thread, usize::MAX);
             thread.leave();
-            return Some(Outcome::GoOn(args));
+            return Some(CallEffect::GoOn(args));
         }
         _ => return None,
     };
-    Some(Outcome::Made(wish.map_or_else(|error| error, |wish| begin(thread, context, wish))))
+    Some(CallEffect::Made(wish.map_or_else(|error| error, |wish| begin(thread, context, wish))))
 }
 
-impl Wish {
-    fn from_clone([flags, stack, parent_tid, child_tid, tls, _]: Args) -> Wish {
+impl CloneFields {
+    fn from_clone([flags, stack, parent_tid, child_tid, tls, _]: Args) -> CloneFields {
         const SIGNAL: u64 = 0xff;
         let flags = flags as u64;
-        Wish {
+        CloneFields {
             flags: flags & !(SIGNAL | libc::CLONE_DETACHED as u64),
             pidfd: parent_tid,
             child_tid,
@@ -71,7 +71,7 @@ impl Wish {
         }
     }
 
-    fn from_clone3(thread: &Thread, [at, size, ..]: Args) -> Result<Wish, isize> {
+    fn from_clone3(thread: &Thread, [at, size, ..]: Args) -> Result<CloneFields, isize> {
         if size < 64 {
             return Err(raw::error(Errno::INVAL));
         }
@@ -81,7 +81,7 @@ impl Wish {
             refuse("clone3 with chosen process numbers");
         }
         let flags = flags as u64;
-        Ok(Wish { flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls })
+        Ok(CloneFields { flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls })
     }
 
     fn has(&self, flag: i32) -> bool {
@@ -99,7 +99,7 @@ impl Wish {
     }
 }
 
-fn begin(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
+fn begin(thread: &Thread, context: &mut ThreadContext, wish: CloneFields) -> isize {
     for word in [wish.pidfd, wish.child_tid, wish.parent_tid] {
         hold_some(thread, word, 4);
     }
@@ -132,7 +132,7 @@ fn begin(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
 
 /// Forks the process. Because the whole address space is copied, every page must be in it, and the lock keeps the pages there. The child
 /// has only this thread, no registered memory, and new bookkeeping.
-fn fork(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
+fn fork(thread: &Thread, context: &mut ThreadContext, wish: CloneFields) -> isize {
     if thread.is_guest() {
         refuse("fork in a child of vfork");
     }
@@ -173,7 +173,7 @@ fn fork(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
 }
 
 /// Puts every page into the program. Fetches in flight are cancelled by this.
-fn thaw(engine: &mut Engine) {
+fn thaw(engine: &mut FastMode) {
     let now = now_ns();
     for id in engine.space.pages.thawing() {
         engine.space.put_back(id, false, now);
@@ -183,18 +183,18 @@ fn thaw(engine: &mut Engine) {
 
 /// Makes a signal frame for the child on the stack of the child's block. The child continues the program from this frame. Returns the
 /// frame's address.
-fn copy_frame(context: &Context, child: &Thread, stack_top: usize) -> usize {
+fn copy_frame(context: &ThreadContext, child: &Thread, stack_top: usize) -> usize {
     let stack = child.stack();
     let state = context.0.uc_mcontext.fpregs as usize;
     let state_len = floating_point_len(state);
     let state_at = (stack.base + stack.size - state_len) & !63;
-    let frame = (state_at - size_of::<Context>() - 64) & !63;
+    let frame = (state_at - size_of::<ThreadContext>() - 64) & !63;
     // SAFETY: the kernel's frame exists during the handler. The block belongs to the child, which does not run yet, and has enough room,
     // because a frame takes a few KiB.
     unsafe {
         core::ptr::copy_nonoverlapping(state as *const u8, state_at as *mut u8, state_len);
-        core::ptr::copy_nonoverlapping(context, frame as *mut Context, 1);
-        let copy = &mut *(frame as *mut Context);
+        core::ptr::copy_nonoverlapping(context, frame as *mut ThreadContext, 1);
+        let copy = &mut *(frame as *mut ThreadContext);
         copy.0.uc_mcontext.fpregs = state_at as *mut _;
         copy.0.uc_stack.ss_sp = stack.base as *mut _;
         copy.0.uc_stack.ss_flags = 0;
@@ -208,7 +208,7 @@ fn copy_frame(context: &Context, child: &Thread, stack_top: usize) -> usize {
 }
 
 /// Creates the child. Returns only in the parent.
-fn start(wish: Wish, child: &'static Thread, frame: usize) -> isize {
+fn start(wish: CloneFields, child: &'static Thread, frame: usize) -> isize {
     let bottom = child.stack().base;
     let args = CloneArgs::new(wish, bottom, (frame - bottom) & !63);
     let result;
@@ -251,8 +251,8 @@ struct CloneArgs {
 }
 
 impl CloneArgs {
-    fn new(wish: Wish, stack: usize, stack_size: usize) -> CloneArgs {
-        let Wish { flags, pidfd, child_tid, parent_tid, exit_signal, tls, .. } = wish;
+    fn new(wish: CloneFields, stack: usize, stack_size: usize) -> CloneArgs {
+        let CloneFields { flags, pidfd, child_tid, parent_tid, exit_signal, tls, .. } = wish;
         // The installed handlers are fast mode's. They stay until the child runs another program.
         let flags = flags & !CLEAR_SIGHAND;
         CloneArgs { flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls }

@@ -52,9 +52,9 @@ pub(super) const RED_ZONE: usize = 128;
 
 /// State of an interrupted thread of the program. Changes take effect when the thread resumes.
 #[repr(transparent)]
-pub(super) struct Context(pub libc::ucontext_t);
+pub(super) struct ThreadContext(pub libc::ucontext_t);
 
-impl Context {
+impl ThreadContext {
     /// Returns a register.
     pub(super) fn register(&self, which: c_int) -> usize {
         self.0.uc_mcontext.gregs[which as usize] as usize
@@ -119,7 +119,7 @@ pub(super) fn floating_point_len(state: usize) -> usize {
 }
 
 /// Makes the thread perform its system call itself, with these arguments, when the handler returns.
-pub(super) fn go_on(context: &mut Context, args: Args) {
+pub(super) fn go_on(context: &mut ThreadContext, args: Args) {
     let before = context.args();
     let back = context.register(libc::REG_RIP);
     let mut stack = context.register(libc::REG_RSP) - RED_ZONE;

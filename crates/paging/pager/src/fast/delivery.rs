@@ -6,7 +6,7 @@
 //! program's stacks can be evicted like all its memory, and no code of the program ever runs on a block.
 
 use super::action::Action;
-use super::context::{Context, RED_ZONE, floating_point_len, resume};
+use super::context::{ThreadContext, RED_ZONE, floating_point_len, resume};
 use super::hold;
 use super::prepare::{hold_again, hold_some};
 use super::thread::{Stack, Thread};
@@ -27,7 +27,7 @@ pub(super) fn deliver(
     thread: &Thread,
     signal: c_int,
     info: &libc::siginfo_t,
-    context: &mut Context,
+    context: &mut ThreadContext,
     action: &Action,
 ) {
     let alternate = thread.alternate.get();
@@ -48,7 +48,7 @@ pub(super) fn deliver(
         core::ptr::copy_nonoverlapping(state as *const u8, state_at as *mut u8, state_len);
         core::ptr::copy_nonoverlapping(&raw const *context as *const u8, context_at as *mut u8, CONTEXT);
         core::ptr::copy_nonoverlapping(&raw const *info as *const u8, info_at as *mut u8, INFO);
-        let copy = context_at as *mut Context;
+        let copy = context_at as *mut ThreadContext;
         (&raw mut (*copy).0.uc_mcontext.fpregs).write(state_at as *mut _);
         (&raw mut (*copy).0.uc_stack).cast::<Stack>().write(alternate);
         (&raw mut (*copy).0.uc_sigmask).cast::<u64>().write(blocked);
@@ -75,13 +75,13 @@ pub(super) fn deliver(
 }
 
 /// Returns from the program's signal handler to the interrupted code.
-pub(super) fn return_from_signal(thread: &Thread, context: &Context) -> ! {
+pub(super) fn return_from_signal(thread: &Thread, context: &ThreadContext) -> ! {
     /// Number of bytes that contain most of the floating-point state.
     const STATE: usize = 4096;
     let frame = context.register(libc::REG_RSP);
     hold_some(thread, frame, CONTEXT);
     // SAFETY: the program's frame, which `deliver` made. The program may have changed it, as in a native run.
-    let target = unsafe { &mut *(frame as *mut Context) };
+    let target = unsafe { &mut *(frame as *mut ThreadContext) };
     hold_some(thread, target.0.uc_mcontext.fpregs as usize, STATE);
     // SAFETY: a part of the frame, in which any bytes are valid.
     let stack = unsafe { &mut *(&raw mut target.0.uc_stack).cast::<Stack>() };

@@ -1,9 +1,9 @@
 //! File descriptors of the pager in fast mode. They are in the program's table of files, but the program can neither close nor replace
 //! them.
 
-use super::outcome::Outcome;
+use super::outcome::CallEffect;
 use super::raw::{self, Args};
-use crate::carried::Kept;
+use crate::carried::CarriedFiles;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use rustix::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
@@ -54,13 +54,13 @@ pub(super) fn keep_over_forks() {
 }
 
 /// Returns the device and the folder `/proc`, which stay open.
-pub(super) fn kept() -> ManuallyDrop<Kept> {
+pub(super) fn kept() -> ManuallyDrop<CarriedFiles> {
     let [device, proc] = LASTING.each_ref().map(|number| {
         let number = number.load(Relaxed);
         // SAFETY: opened by `keep_over_forks`, and never closed.
         (number >= 0).then(|| unsafe { OwnedFd::from_raw_fd(number) })
     });
-    ManuallyDrop::new(Kept::of(device, proc))
+    ManuallyDrop::new(CarriedFiles::of(device, proc))
 }
 
 /// Closes the parent's descriptors in the child of a fork, except those that stay open across forks.
@@ -83,7 +83,7 @@ fn ours() -> core::ops::Range<usize> {
 
 /// Handles calls that would close or copy a descriptor of the pager: they fail, because the program must see the descriptor as closed.
 /// Returns `None` for other calls.
-pub(super) fn outcome(number: i64, args: Args) -> Option<Outcome> {
+pub(super) fn outcome(number: i64, args: Args) -> Option<CallEffect> {
     let is_ours = |n: usize| ours().contains(&(args[n] as u32 as usize));
     let refused = match number {
         libc::SYS_close => is_ours(0),
@@ -91,14 +91,14 @@ pub(super) fn outcome(number: i64, args: Args) -> Option<Outcome> {
         libc::SYS_close_range => return close_range(args),
         _ => return None,
     };
-    Some(if refused { Outcome::Made(raw::error(Errno::BADF)) } else { Outcome::GoOn(args) })
+    Some(if refused { CallEffect::Made(raw::error(Errno::BADF)) } else { CallEffect::GoOn(args) })
 }
 
-fn close_range(args: Args) -> Option<Outcome> {
+fn close_range(args: Args) -> Option<CallEffect> {
     let ([first, last, ..], ours) = (args, ours());
     let (first, last) = (first as u32 as usize, last as u32 as usize);
     if first > last || last < ours.start || first >= ours.end {
-        return Some(Outcome::GoOn(args));
+        return Some(CallEffect::GoOn(args));
     }
     let mut result = 0;
     for (from, to) in [(first, ours.start.saturating_sub(1)), (first.max(ours.end), last)] {
@@ -107,5 +107,5 @@ fn close_range(args: Args) -> Option<Outcome> {
             result = unsafe { raw::call(libc::SYS_close_range as usize, [from, to, args[2], 0, 0, 0]) };
         }
     }
-    Some(Outcome::Made(result))
+    Some(CallEffect::Made(result))
 }

@@ -56,13 +56,13 @@ pub(super) fn dispatch(thread: &Thread) -> Result<(), Errno> {
 fn own_text() -> Option<(usize, usize)> {
     const FOLLOWING: usize = 16;
     let here = own_code();
-    struct Found {
+    struct FaultSite {
         here: usize,
         text: Option<(usize, usize)>,
     }
     extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
         // SAFETY: the loader's description of an object, and our own `Found`.
-        let (info, found) = unsafe { (&*info, &mut *(found as *mut Found)) };
+        let (info, found) = unsafe { (&*info, &mut *(found as *mut FaultSite)) };
         for n in 0..info.dlpi_phnum as usize {
             // SAFETY: there are this many headers.
             let segment = unsafe { &*info.dlpi_phdr.add(n) };
@@ -75,7 +75,7 @@ fn own_text() -> Option<(usize, usize)> {
         }
         0
     }
-    let mut found = Found { here, text: None };
+    let mut found = FaultSite { here, text: None };
     // SAFETY: `look` has the required form and receives a `Found`.
     unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut found).cast()) };
     found.text

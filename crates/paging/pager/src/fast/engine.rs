@@ -1,18 +1,18 @@
 //! Engine of fast mode: its state in one process, protected by a lock.
 
-use super::lock::{Held, Lock};
-use super::space::Space;
+use super::lock::{LockGuard, Lock};
+use super::space::FastSpace;
 use crate::baseline::Baseline;
-use crate::owner::Owner;
+use crate::owner::RunOwner;
 use crate::scan::Scan;
-use crate::transfers::Transfers;
+use crate::transfers::TransferAccounts;
 
 /// State of fast mode in one process.
-pub(super) struct Engine {
-    pub(super) space: Space,
-    pub(super) transfers: Transfers,
+pub(super) struct FastMode {
+    pub(super) space: FastSpace,
+    pub(super) transfers: TransferAccounts,
     pub(super) scan: Scan,
-    pub(super) owner: Owner,
+    pub(super) owner: RunOwner,
     pub(super) baseline: Baseline,
     pub(super) next_tick_ns: u64,
     /// Time when this process last forked.
@@ -23,14 +23,14 @@ pub(super) struct Engine {
     pub(super) next_serial: u64,
 }
 
-static ENGINE: Lock<Engine> = Lock::new();
+static ENGINE: Lock<FastMode> = Lock::new();
 
 /// Waits for the lock on the engine, which [`install`] must have installed.
-pub(super) fn lock() -> Held<Engine> {
+pub(super) fn lock() -> LockGuard<FastMode> {
     ENGINE.lock()
 }
 
 /// Installs the engine at start, before any thread can lock it.
-pub(super) fn install(engine: Engine) {
+pub(super) fn install(engine: FastMode) {
     ENGINE.put(engine);
 }

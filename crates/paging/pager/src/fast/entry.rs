@@ -6,8 +6,8 @@
 
 use super::action::Action;
 use super::calls;
-use super::context::{Context, signal_return};
-use super::fault::{Fault, resolve};
+use super::context::{ThreadContext, signal_return};
+use super::fault::{ThreadFault, resolve};
 use super::hold::release;
 use super::outcome::refuse;
 use super::signals;
@@ -23,7 +23,7 @@ extern "C" fn on_bus(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     let thread = Thread::current();
     let before = thread.selector.swap(ALLOW, Relaxed);
     // SAFETY: the kernel passes both pointers, and this handler alone uses them.
-    let (info, context) = unsafe { (&*info, &mut *(context as *mut Context)) };
+    let (info, context) = unsafe { (&*info, &mut *(context as *mut ThreadContext)) };
     if before == DISPATCH {
         // The fault did not happen inside a handler of fast mode. Therefore the last system call is over.
         release(thread, context.register(libc::REG_RSP));
@@ -33,7 +33,7 @@ extern "C" fn on_bus(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
         // SAFETY: this signal code comes with an address.
         let address = unsafe { info.si_addr() } as usize;
         let write = context.register(libc::REG_ERR) & WRITE != 0;
-        resolve(thread, Fault { address, write, entered_ns })
+        resolve(thread, ThreadFault { address, write, entered_ns })
     };
     if !is_fault {
         signals::pass_on_ours(thread, signal, info, context);
@@ -47,7 +47,7 @@ extern "C" fn on_call(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
     let thread = Thread::current();
     let before = thread.selector.swap(ALLOW, Relaxed);
     // SAFETY: the kernel passes both pointers, and this handler alone uses them.
-    let (info, context) = unsafe { (&*info, &mut *(context as *mut Context)) };
+    let (info, context) = unsafe { (&*info, &mut *(context as *mut ThreadContext)) };
     if info.si_code != SYS_USER_DISPATCH {
         signals::pass_on_ours(thread, signal, info, context);
     } else if before == ALLOW {
@@ -63,7 +63,7 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     let thread = Thread::current();
     let before = thread.selector.swap(ALLOW, Relaxed);
     // SAFETY: the kernel passes both pointers, and this handler alone uses them.
-    let (info, context) = unsafe { (&*info, &mut *(context as *mut Context)) };
+    let (info, context) = unsafe { (&*info, &mut *(context as *mut ThreadContext)) };
     signals::pass_on(thread, signal, info, context);
     thread.selector.store(before, Relaxed);
 }

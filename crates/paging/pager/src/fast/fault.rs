@@ -1,22 +1,22 @@
 //! Handling of a fault in the faulting thread. The lock is not held while a fetch is in flight, so that the waits of several threads
 //! overlap.
 
-use super::engine::{Engine, lock};
+use super::engine::{FastMode, lock};
 use super::thread::Thread;
 use crate::control::count;
 use crate::gate;
 use crate::naps::Naps;
 use crate::stride::Stride;
 use crate::sys::{PAGE, now_ns, timespec};
-use crate::table::{Id, State};
-use crate::transfers::Fetched;
+use crate::table::{RecordId, State};
+use crate::transfers::EndedFetch;
 use core::sync::atomic::Ordering::Relaxed;
 use rustix::io::Errno;
 use rustix::thread::NanosleepRelativeResult;
 
 /// A fault, as the faulting thread sees it.
 #[derive(Clone, Copy)]
-pub(super) struct Fault {
+pub(super) struct ThreadFault {
     pub address: usize,
     pub write: bool,
     /// Time when the handler was entered (monotonic ns).
@@ -25,7 +25,7 @@ pub(super) struct Fault {
 
 /// A fetch in flight. `serial` is also in the page's record; if the two differ, the page was dropped.
 struct Fetch {
-    id: Id,
+    id: RecordId,
     serial: u64,
     due_ns: u64,
 }
@@ -40,7 +40,7 @@ enum Step {
 }
 
 /// Makes the page of a fault present. Returns false if the pager does not manage the page.
-pub(super) fn resolve(thread: &Thread, fault: Fault) -> bool {
+pub(super) fn resolve(thread: &Thread, fault: ThreadFault) -> bool {
     let mut tries = 0;
     loop {
         let mut engine = lock();
@@ -93,8 +93,8 @@ fn wait_until(due_ns: u64) -> u64 {
     }
 }
 
-impl Engine {
-    fn step(&mut self, thread: &Thread, fault: Fault) -> Step {
+impl FastMode {
+    fn step(&mut self, thread: &Thread, fault: ThreadFault) -> Step {
         let page = fault.address & !(PAGE - 1);
         let Some(id) = self.space.pages.table.find(page) else {
             return self.first_touch(thread, fault, page);
@@ -124,7 +124,7 @@ impl Engine {
     }
 
     /// Handles the first touch of a page of registered memory.
-    fn first_touch(&mut self, thread: &Thread, fault: Fault, page: usize) -> Step {
+    fn first_touch(&mut self, thread: &Thread, fault: ThreadFault, page: usize) -> Step {
         if !self.space.registered.contains(page) {
             return Step::Foreign;
         }
@@ -147,7 +147,7 @@ impl Engine {
         Step::Done
     }
 
-    fn start_fetch(&mut self, id: Id, fault: Fault) -> Fetch {
+    fn start_fetch(&mut self, id: RecordId, fault: ThreadFault) -> Fetch {
         let due_ns = self.transfers.request(fault.entered_ns, self.finish_ns);
         let serial = self.next_serial;
         self.next_serial += 1;
@@ -156,7 +156,7 @@ impl Engine {
         Fetch { id, serial, due_ns }
     }
 
-    fn finish(&mut self, thread: &Thread, fault: Fault, fetch: Fetch, begin_ns: u64) {
+    fn finish(&mut self, thread: &Thread, fault: ThreadFault, fetch: Fetch, begin_ns: u64) {
         let record = self.space.pages.table.get(fetch.id);
         if record.state != State::Fetching || record.since_ns != fetch.serial {
             // The page was dropped meanwhile. The repeated access therefore causes a new fault.
@@ -164,7 +164,7 @@ impl Engine {
         }
         self.space.put_back(fetch.id, fault.write, begin_ns);
         let now = now_ns();
-        let fetched = Fetched {
+        let fetched = EndedFetch {
             address: fault.address,
             seen_ns: fault.entered_ns,
             due_ns: fetch.due_ns + self.finish_ns,
@@ -185,7 +185,7 @@ impl Engine {
     }
 
     /// Charges a fault that was not a fetch to its thread, because a real blade would not have taken this time.
-    fn charge(&self, thread: &Thread, fault: Fault) {
+    fn charge(&self, thread: &Thread, fault: ThreadFault) {
         let cost_ns = self.transfers.overhead_ns(fault.entered_ns, now_ns());
         thread.overhead_ns.set(thread.overhead_ns.get() + cost_ns);
     }

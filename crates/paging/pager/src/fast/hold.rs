@@ -7,7 +7,7 @@
 //! happened with timers of short periods.
 
 use super::engine::lock;
-use super::fault::{Fault, resolve};
+use super::fault::{ThreadFault, resolve};
 use super::thread::Thread;
 use crate::sys::{PAGE, now_ns};
 
@@ -20,7 +20,7 @@ pub(super) fn hold(thread: &Thread, start: usize, end: usize) {
     let mut at = start;
     while let Some(address) = engine.space.next_missing(at, end) {
         drop(engine);
-        resolve(thread, Fault { address, write: false, entered_ns: now_ns() });
+        resolve(thread, ThreadFault { address, write: false, entered_ns: now_ns() });
         at = address + PAGE;
         engine = lock();
     }

@@ -24,7 +24,7 @@ pub(super) struct Lock<T> {
 }
 
 /// Access to a locked value; the lock is released when this is dropped.
-pub(super) struct Held<T: 'static> {
+pub(super) struct LockGuard<T: 'static> {
     lock: &'static Lock<T>,
     value: &'static mut T,
 }
@@ -39,11 +39,11 @@ impl<T> Lock<T> {
     }
 
     /// Waits for the lock and returns access to the value, which [`Lock::put`] must have stored.
-    pub(super) fn lock(&'static self) -> Held<T> {
+    pub(super) fn lock(&'static self) -> LockGuard<T> {
         self.acquire();
         // SAFETY: this thread holds the lock.
         let value = unsafe { &mut *self.value.get() };
-        Held { lock: self, value: value.as_mut().expect("the value was put there at start") }
+        LockGuard { lock: self, value: value.as_mut().expect("the value was put there at start") }
     }
 
     /// Stores the value at start, before any thread can lock it.
@@ -78,7 +78,7 @@ impl<T> Lock<T> {
     }
 }
 
-impl<T> Held<T> {
+impl<T> LockGuard<T> {
     /// Drops the value without destroying it, in the child of a fork that holds the lock, because the value was the parent's.
     pub(super) fn forget(self) {
         let lock = self.lock;
@@ -89,20 +89,20 @@ impl<T> Held<T> {
     }
 }
 
-impl<T> Deref for Held<T> {
+impl<T> Deref for LockGuard<T> {
     type Target = T;
     fn deref(&self) -> &T {
         self.value
     }
 }
 
-impl<T> DerefMut for Held<T> {
+impl<T> DerefMut for LockGuard<T> {
     fn deref_mut(&mut self) -> &mut T {
         self.value
     }
 }
 
-impl<T> Drop for Held<T> {
+impl<T> Drop for LockGuard<T> {
     fn drop(&mut self) {
         self.lock.release();
     }

@@ -1,10 +1,10 @@
 //! System calls that change the program's address space. Each is made together with the update of the bookkeeping, while the lock is held.
 
 use super::engine::lock;
-use super::outcome::Outcome;
+use super::outcome::CallEffect;
 use super::prepare::hold_some;
 use super::raw::{self, Args, is_error};
-use super::space::Space;
+use super::space::FastSpace;
 use super::thread::Thread;
 use crate::gate;
 use crate::sys::PAGE;
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 const MADV_GUARD_INSTALL: i32 = 102;
 
 /// Handles calls that change the address space; returns `None` for other calls.
-pub(super) fn outcome(thread: &Thread, number: i64, args: Args) -> Option<Outcome> {
+pub(super) fn outcome(thread: &Thread, number: i64, args: Args) -> Option<CallEffect> {
     let made = match number {
         libc::SYS_mmap => lock().space.mmap(args),
         libc::SYS_munmap => lock().space.munmap(args),
@@ -32,7 +32,7 @@ pub(super) fn outcome(thread: &Thread, number: i64, args: Args) -> Option<Outcom
         | libc::SYS_munlockall => 0,
         _ => return None,
     };
-    Some(Outcome::Made(made))
+    Some(CallEffect::Made(made))
 }
 
 fn make(number: i64, args: Args) -> isize {
@@ -66,7 +66,7 @@ fn madvise(thread: &Thread, args: Args) -> isize {
     }
 }
 
-impl Space {
+impl FastSpace {
     fn mmap(&mut self, args: Args) -> isize {
         let result = make(libc::SYS_mmap, args);
         if !is_error(result) {

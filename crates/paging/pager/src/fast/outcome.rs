@@ -5,7 +5,7 @@ use crate::{attached, gate};
 use alloc::format;
 
 /// Result of the handling of a system call.
-pub(super) enum Outcome {
+pub(super) enum CallEffect {
     /// The handler made the call, with this result.
     Made(isize),
     /// The memory of the call is held, so that the thread can make the call itself, with these arguments.

@@ -1,12 +1,12 @@
 //! Preparation of the program's system calls: the memory that a call uses is held before the call is made.
 
-use super::context::Context;
+use super::context::ThreadContext;
 use super::hold::hold;
 use super::outcome::refuse;
 use super::raw::{self, Args};
 use super::requests::request;
 use super::thread::Thread;
-use super::touches::{Touch, touches};
+use super::touches::{TouchedMemory, touches};
 use crate::pins;
 use crate::sys::PAGE;
 use alloc::format;
@@ -32,7 +32,7 @@ pub(super) fn prepare(thread: &Thread, number: i64, args: Args) {
 }
 
 /// Holds the memory of a call again, before a thread returns to a call that a signal interrupted.
-pub(super) fn hold_again(thread: &Thread, context: &Context) {
+pub(super) fn hold_again(thread: &Thread, context: &ThreadContext) {
     if context.stands_at_call() {
         prepare(thread, context.number(), context.args());
     }
@@ -79,29 +79,29 @@ pub(super) fn hold_some(thread: &Thread, at: usize, len: usize) {
     }
 }
 
-fn hold_touch(thread: &Thread, touch: Touch, args: Args) {
+fn hold_touch(thread: &Thread, touch: TouchedMemory, args: Args) {
     let arg = |n: u8| args[n as usize];
     match touch {
-        Touch::Bytes(at, len) => hold_some(thread, arg(at), arg(len)),
-        Touch::Fixed(at, len) => hold_some(thread, arg(at), len as usize),
-        Touch::Array(at, n, size) => hold_some(thread, arg(at), (arg(n) as u32 as usize) * size as usize),
-        Touch::Bits(at, n) => hold_some(thread, arg(at), (arg(n) as u32 as usize).div_ceil(64) * 8),
+        TouchedMemory::Bytes(at, len) => hold_some(thread, arg(at), arg(len)),
+        TouchedMemory::Fixed(at, len) => hold_some(thread, arg(at), len as usize),
+        TouchedMemory::Array(at, n, size) => hold_some(thread, arg(at), (arg(n) as u32 as usize) * size as usize),
+        TouchedMemory::Bits(at, n) => hold_some(thread, arg(at), (arg(n) as u32 as usize).div_ceil(64) * 8),
         // Missing pages of another process cannot be fetched from here.
-        Touch::Own(at) => {
+        TouchedMemory::Own(at) => {
             if arg(at) as i32 != rustix::process::getpid().as_raw_nonzero().get() {
                 refuse("process_vm_readv or process_vm_writev with another process");
             }
         }
-        Touch::Text(at) => hold_text(thread, arg(at)),
-        Touch::Texts(at) => hold_texts(thread, arg(at)),
-        Touch::Vector(at, n) => hold_vector(thread, arg(at), arg(n)),
-        Touch::Message(at) => hold_message(thread, arg(at)),
-        Touch::Messages(at, n) => {
+        TouchedMemory::Text(at) => hold_text(thread, arg(at)),
+        TouchedMemory::Texts(at) => hold_texts(thread, arg(at)),
+        TouchedMemory::Vector(at, n) => hold_vector(thread, arg(at), arg(n)),
+        TouchedMemory::Message(at) => hold_message(thread, arg(at)),
+        TouchedMemory::Messages(at, n) => {
             const SIZE: usize = 64;
             hold_some(thread, arg(at), arg(n).min(1024) * SIZE);
             (0..arg(n).min(1024)).for_each(|n| hold_message(thread, arg(at) + n * SIZE));
         }
-        Touch::Sized(at, len) => {
+        TouchedMemory::Sized(at, len) => {
             // The length is held already: see the table.
             let len: Result<u32, isize> = raw::read(arg(len));
             hold_some(thread, arg(at), len.unwrap_or(0) as usize);

@@ -1,22 +1,22 @@
 //! Reclaim in fast mode: takes pages out of the program, scans for new ones, and runs the tick thread.
 
-use super::engine::{Engine, lock};
+use super::engine::{FastMode, lock};
 use super::space::populate;
 use crate::control::count;
 use crate::den;
 use crate::gate;
-use crate::maps::Area;
+use crate::maps::PageableArea;
 use crate::pins;
 use crate::reclaim::{Reclaim, takes_spare};
-use crate::residency::{BATCH, Fate, LONGEST_TICK_NS, Residency, SHORTEST_TICK_NS};
+use crate::residency::{BATCH, PageFate, LONGEST_TICK_NS, Residency, SHORTEST_TICK_NS};
 use crate::scan::Scan;
 use crate::sys::{PAGE, now_ns, timespec};
-use crate::table::{Id, State};
+use crate::table::{RecordId, State};
 use alloc::vec::Vec;
 use core::ffi::{c_int, c_void};
 use rustix::io::Errno;
 
-impl Reclaim for Engine {
+impl Reclaim for FastMode {
     fn books(&self) -> &Residency {
         &self.space.pages
     }
@@ -31,9 +31,9 @@ impl Reclaim for Engine {
             let page = record.address;
             if pins::is_pinned(page) {
                 pinned.push(id);
-                return Fate::Untracked;
+                return PageFate::Untracked;
             }
-            if self.space.holds.contains(page) { Fate::Stays } else { Fate::Goes }
+            if self.space.holds.contains(page) { PageFate::Stays } else { PageFate::Goes }
         });
         // Pinned pages stay tracked, because all pages that are present in registered memory are tracked.
         pinned.into_iter().for_each(|id| self.space.pages.table.set_state(id, State::Stuck));
@@ -55,7 +55,7 @@ impl Reclaim for Engine {
         }
         let mut found = false;
         for n in 0..self.scan.areas.len() {
-            let Area { start, end } = self.scan.areas[n];
+            let PageableArea { start, end } = self.scan.areas[n];
             if !self.space.registered.covers(start, end) {
                 found |= self.space.register(start, end);
             } else if self.scan.looks_everywhere() {
@@ -69,7 +69,7 @@ impl Reclaim for Engine {
     }
 }
 
-impl Engine {
+impl FastMode {
     /// Does the periodic work if it is due, and brings the run back under its limit as far as this process is responsible.
     pub(super) fn reclaim(&mut self, now_ns: u64) {
         if now_ns >= self.next_tick_ns {
@@ -88,7 +88,7 @@ impl Engine {
     }
 
     /// Takes neighbouring pages out of the program; pages that cannot be taken now stay. Returns how many were taken.
-    fn take(&mut self, run: &[Id]) -> usize {
+    fn take(&mut self, run: &[RecordId]) -> usize {
         let address = self.space.pages.table.get(run[0]).address;
         let (moved, result) = self.space.memory.take(den::slot(run[0]), address, run.len() * PAGE);
         let moved = moved / PAGE;
@@ -108,7 +108,7 @@ impl Engine {
     }
 
     /// Keeps a page in the program. If the page is shared since a fork, makes the kernel give this process its own copy.
-    fn cannot_take(&mut self, id: Id, error: Errno) {
+    fn cannot_take(&mut self, id: RecordId, error: Errno) {
         count(&self.space.control.counts.stuck, 1);
         self.space.pages.keep(id);
         if error == Errno::BUSY

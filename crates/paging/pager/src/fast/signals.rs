@@ -3,10 +3,10 @@
 //! the program asks for it, and performs it when the signal comes.
 
 use super::action::{Action, bit};
-use super::context::Context;
+use super::context::ThreadContext;
 use super::delivery::{deliver, return_from_signal};
-use super::lock::{Held, Lock};
-use super::outcome::Outcome;
+use super::lock::{LockGuard, Lock};
+use super::outcome::CallEffect;
 use super::prepare::{fetch, hold_some, prepare, store};
 use super::raw::{self, Args, Plain};
 use super::thread::{OURS, Stack, Thread};
@@ -32,7 +32,7 @@ static HANDLERS: Lock<Handlers> = Lock::new();
 
 /// Waits for the lock on the table of handlers. A fork has to hold it; otherwise the child could wait forever for a thread that exists only
 /// in the parent.
-pub(super) fn lock() -> Held<Handlers> {
+pub(super) fn lock() -> LockGuard<Handlers> {
     HANDLERS.lock()
 }
 
@@ -56,7 +56,7 @@ pub(super) fn unblock_ours(thread: &Thread) {
 }
 
 /// Handles system calls about signals; returns `None` for other calls.
-pub(super) fn outcome(thread: &Thread, context: &mut Context, number: i64, args: Args) -> Option<Outcome> {
+pub(super) fn outcome(thread: &Thread, context: &mut ThreadContext, number: i64, args: Args) -> Option<CallEffect> {
     let made = match number {
         libc::SYS_rt_sigaction => sigaction(thread, args),
         libc::SYS_rt_sigprocmask => sigprocmask(thread, context, args),
@@ -68,7 +68,7 @@ pub(super) fn outcome(thread: &Thread, context: &mut Context, number: i64, args:
         libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => return masked(thread, number, args),
         _ => return None,
     };
-    Some(Outcome::Made(made.unwrap_or_else(|error| error)))
+    Some(CallEffect::Made(made.unwrap_or_else(|error| error)))
 }
 
 fn sigaction(thread: &Thread, args: Args) -> Result<isize, isize> {
@@ -117,7 +117,7 @@ impl Handlers {
 }
 
 /// Changes the signal mask with which the thread resumes.
-fn sigprocmask(thread: &Thread, context: &mut Context, args: Args) -> Result<isize, isize> {
+fn sigprocmask(thread: &Thread, context: &mut ThreadContext, args: Args) -> Result<isize, isize> {
     let [how, new, old, size, ..] = args;
     if size != size_of::<u64>() {
         return Err(raw::error(Errno::INVAL));
@@ -140,7 +140,7 @@ fn sigprocmask(thread: &Thread, context: &mut Context, args: Args) -> Result<isi
 }
 
 /// Handles `sigaltstack`. The kernel's alternate stack is that of the thread's block; the program's is remembered.
-fn sigaltstack(thread: &Thread, context: &Context, args: Args) -> Result<isize, isize> {
+fn sigaltstack(thread: &Thread, context: &ThreadContext, args: Args) -> Result<isize, isize> {
     let [new, old, ..] = args;
     let mut before = thread.alternate.get();
     let is_on = before.contains(context.register(libc::REG_RSP));
@@ -167,7 +167,7 @@ fn sigaltstack(thread: &Thread, context: &Context, args: Args) -> Result<isize, 
 }
 
 /// Handles calls that set a temporary signal mask: removes `SIGBUS` and `SIGSYS` from the mask.
-fn masked(thread: &Thread, number: i64, mut args: Args) -> Option<Outcome> {
+fn masked(thread: &Thread, number: i64, mut args: Args) -> Option<CallEffect> {
     prepare(thread, number, args);
     let mut scratch = [0u64; 3];
     let own = thread.scratch.as_ptr() as usize;
@@ -175,30 +175,30 @@ fn masked(thread: &Thread, number: i64, mut args: Args) -> Option<Outcome> {
         libc::SYS_rt_sigsuspend => (args[0], 0),
         libc::SYS_ppoll => (args[3], 3),
         libc::SYS_pselect6 => {
-            let Ok([set, size]) = raw::read::<[usize; 2]>(args[5]) else { return Some(Outcome::GoOn(args)) };
+            let Ok([set, size]) = raw::read::<[usize; 2]>(args[5]) else { return Some(CallEffect::GoOn(args)) };
             (scratch[1], scratch[2]) = (own as u64, size as u64);
             hold_some(thread, set, size_of::<u64>());
             (set, 5)
         }
         _ => (args[4], 4),
     };
-    let Ok(mask) = raw::read::<usize>(at) else { return Some(Outcome::GoOn(args)) };
+    let Ok(mask) = raw::read::<usize>(at) else { return Some(CallEffect::GoOn(args)) };
     if mask as u64 & OURS != 0 {
         scratch[0] = mask as u64 & !OURS;
         thread.scratch.set(scratch);
         args[argument] = if number == libc::SYS_pselect6 { own + 8 } else { own };
     }
-    Some(Outcome::GoOn(args))
+    Some(CallEffect::GoOn(args))
 }
 
 /// Passes a signal on to the handler that the program has set.
-pub(super) fn pass_on(thread: &Thread, signal: c_int, info: &libc::siginfo_t, context: &mut Context) {
+pub(super) fn pass_on(thread: &Thread, signal: c_int, info: &libc::siginfo_t, context: &mut ThreadContext) {
     let action = lock().of_program[signal as usize];
     deliver(thread, signal, info, context, &action);
 }
 
 /// Passes a `SIGBUS` or `SIGSYS` on to the program, as if the kernel had the program's action.
-pub(super) fn pass_on_ours(thread: &Thread, signal: c_int, info: &libc::siginfo_t, context: &mut Context) {
+pub(super) fn pass_on_ours(thread: &Thread, signal: c_int, info: &libc::siginfo_t, context: &mut ThreadContext) {
     let is_fault = info.si_code > 0;
     // The kernel does not let a program block or ignore a fault.
     if is_fault && thread.blocked.get() & bit(signal) != 0 {

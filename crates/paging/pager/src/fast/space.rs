@@ -6,22 +6,22 @@
 use super::holds::Holds;
 use crate::control::{ControlHead, ProcessSlot};
 use crate::memory::Memory;
-use crate::ranges::Ranges;
+use crate::ranges::AddressSet;
 use crate::residency::Residency;
 use crate::sys::PAGE;
-use crate::table::{Id, State};
+use crate::table::{RecordId, State};
 use crate::{den, gate};
 use alloc::vec::Vec;
 use core::ffi::c_void;
 use rustix::mm::Advice;
 
 /// The program's address space: the bookkeeping of its pages, and the memory that is registered and held.
-pub(super) struct Space {
+pub(super) struct FastSpace {
     pub(super) control: &'static ControlHead,
-    pub(super) memory: Access,
+    pub(super) memory: SpaceAccess,
     pub(super) pages: Residency,
     /// Memory whose missing pages raise `SIGBUS`. All pages that are present in it are tracked.
-    pub(super) registered: Ranges,
+    pub(super) registered: AddressSet,
     /// Memory in use by system calls in progress.
     pub(super) holds: Holds,
     /// Address at which the program's heap ends.
@@ -29,28 +29,28 @@ pub(super) struct Space {
 }
 
 /// Access to the program's memory. A process that runs with all its memory local has no access, and registers and tracks no memory.
-pub(super) struct Access(Option<Memory>);
+pub(super) struct SpaceAccess(Option<Memory>);
 
-impl core::ops::Deref for Access {
+impl core::ops::Deref for SpaceAccess {
     type Target = Memory;
     fn deref(&self) -> &Memory {
         self.0.as_ref().expect("only what is registered is looked at")
     }
 }
 
-impl Space {
+impl FastSpace {
     /// Makes the space of the process that has this `slot`, with no memory tracked or registered yet.
     pub(super) fn new(
         control: &'static ControlHead,
         slot: &'static ProcessSlot,
         memory: Option<Memory>,
         brk: usize,
-    ) -> Space {
-        Space {
+    ) -> FastSpace {
+        FastSpace {
             control,
-            memory: Access(memory),
+            memory: SpaceAccess(memory),
             pages: Residency::new(control, slot),
-            registered: Ranges::default(),
+            registered: AddressSet::default(),
             holds: Holds::default(),
             brk,
         }
@@ -58,7 +58,7 @@ impl Space {
 
     /// Moves a page's contents from its slot into the program. Copies them instead if the memory is currently not writable or is locked,
     /// because `UFFDIO_MOVE` refuses such memory.
-    pub(super) fn put_back(&mut self, id: Id, write: bool, now_ns: u64) {
+    pub(super) fn put_back(&mut self, id: RecordId, write: bool, now_ns: u64) {
         let (address, slot) = (self.pages.table.get(id).address, den::slot(id));
         if self.memory.give(address, slot, PAGE, false).1.is_err() {
             if self.memory.copy(self.control, address, slot).is_err() {
@@ -121,7 +121,7 @@ impl Space {
 
     /// Removes pages whose contents are gone from the bookkeeping.
     pub(super) fn forget(&mut self, start: usize, end: usize) {
-        let mut full: Vec<Id> = Vec::new();
+        let mut full: Vec<RecordId> = Vec::new();
         for id in self.tracked(start, end) {
             self.pages.lost(id);
             if !matches!(self.pages.table.get(id).state, State::Active | State::Stuck) {
@@ -137,7 +137,7 @@ impl Space {
     }
 
     /// Returns the tracked pages of a range.
-    pub(super) fn tracked(&self, start: usize, end: usize) -> Vec<Id> {
+    pub(super) fn tracked(&self, start: usize, end: usize) -> Vec<RecordId> {
         let mut ids = Vec::new();
         if start < end {
             self.pages.table.tracked_in(start, end, &mut ids);

@@ -1,18 +1,18 @@
 //! Start of the engine and of its tick thread, in a program that begins and in the child of a fork.
 
 use super::descriptors::{self, hide};
-use super::engine::{self, Engine};
-use super::space::Space;
+use super::engine::{self, FastMode};
+use super::space::FastSpace;
 use super::{raw, reclaim};
 use crate::attached;
 use crate::bare_thread::{self, with_signals_blocked};
 use crate::baseline::{self, Baseline};
 use crate::control::{ControlHead, ProcessSlot, Unpaged, count};
 use crate::memory::Memory;
-use crate::owner::Owner;
+use crate::owner::RunOwner;
 use crate::scan::Scan;
 use crate::sys::{FEATURE_MOVE, FEATURE_SIGBUS};
-use crate::transfers::Transfers;
+use crate::transfers::TransferAccounts;
 use core::sync::atomic::Ordering::Relaxed;
 use rustix::io::Errno;
 
@@ -37,10 +37,10 @@ fn install(control: &'static ControlHead, slot: &'static ProcessSlot) -> Result<
     baseline::measure();
     let spool =
         attached::open_spool(control, process)?.map(|spool| spool.with_descriptor(hide)).transpose()?;
-    let owner = Owner::new(attached::open_locked(control).map(hide).transpose()?);
+    let owner = RunOwner::new(attached::open_locked(control).map(hide).transpose()?);
     let baseline = Baseline::measured(control, slot, &memory);
-    let transfers = Transfers::new(control, process, spool);
-    let space = Space::new(control, slot, Some(memory), heap_end());
+    let transfers = TransferAccounts::new(control, process, spool);
+    let space = FastSpace::new(control, slot, Some(memory), heap_end());
     engine::install(engine(space, transfers, owner, baseline));
     count(&control.counts.processes, 1);
     Ok(())
@@ -49,17 +49,17 @@ fn install(control: &'static ControlHead, slot: &'static ProcessSlot) -> Result<
 /// Starts an engine that leaves all memory of this process local, in the child of a fork that cannot have another engine. The program's
 /// calls and signals still go to the handlers of fast mode.
 pub(super) fn start_local_engine(control: &'static ControlHead, why: Errno) {
-    let space = Space::new(control, &NOWHERE, None, heap_end());
-    let transfers = Transfers::new(control, 0, None);
-    engine::install(engine(space, transfers, Owner::new(None), Baseline::unmeasured(control, &NOWHERE)));
+    let space = FastSpace::new(control, &NOWHERE, None, heap_end());
+    let transfers = TransferAccounts::new(control, 0, None);
+    engine::install(engine(space, transfers, RunOwner::new(None), Baseline::unmeasured(control, &NOWHERE)));
     control.note_unpaged(match why {
         Errno::ACCESS | Errno::PERM | Errno::NOENT => Unpaged::Rights,
         _ => Unpaged::Limits,
     });
 }
 
-fn engine(space: Space, transfers: Transfers, owner: Owner, baseline: Baseline) -> Engine {
-    Engine {
+fn engine(space: FastSpace, transfers: TransferAccounts, owner: RunOwner, baseline: Baseline) -> FastMode {
+    FastMode {
         space,
         transfers,
         scan: Scan::default(),

@@ -5,7 +5,7 @@
 //! ```
 //! Blocks are aligned to their size, so that a handler finds its thread from its own stack pointer.
 
-use super::lock::Held;
+use super::lock::LockGuard;
 use crate::den;
 use crate::stride::Stride;
 use core::cell::Cell;
@@ -92,7 +92,7 @@ impl Thread {
     }
 
     /// Takes a block for a new thread, while the lock is held; returns `None` if there are too many threads or no memory is left.
-    pub(super) fn take<T>(_: &Held<T>) -> Option<&'static Thread> {
+    pub(super) fn take<T>(_: &LockGuard<T>) -> Option<&'static Thread> {
         let used = USED.load(Relaxed) as usize;
         let block = match (0..used).map(den::block).find(|block| Thread::is_free(*block)) {
             Some(block) => block,

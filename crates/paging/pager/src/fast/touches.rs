@@ -4,7 +4,7 @@
 
 /// Memory that a system call uses, described by the numbers of its arguments (0 to 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Touch {
+pub(super) enum TouchedMemory {
     /// Bytes at the address in argument `.0`; argument `.1` is their number.
     Bytes(u8, u8),
     /// `.1` bytes at argument `.0`.
@@ -29,10 +29,10 @@ pub(super) enum Touch {
     Bits(u8, u8),
 }
 
-use Touch::*;
+use TouchedMemory::*;
 
 /// Returns the memory that system call `number` uses; `None` if the call is not in this table.
-pub(super) fn touches(number: i64) -> Option<&'static [Touch]> {
+pub(super) fn touches(number: i64) -> Option<&'static [TouchedMemory]> {
     // Calls whose use of memory depends on a request code are in `requests`.
     Some(match number {
         libc::SYS_read | libc::SYS_write | libc::SYS_pread64 | libc::SYS_pwrite64 => &[Bytes(1, 2)],
@@ -51,7 +51,7 @@ pub(super) fn touches(number: i64) -> Option<&'static [Touch]> {
     })
 }
 
-fn files(number: i64) -> Option<&'static [Touch]> {
+fn files(number: i64) -> Option<&'static [TouchedMemory]> {
     Some(match number {
         libc::SYS_open | libc::SYS_creat | libc::SYS_access | libc::SYS_chdir | libc::SYS_chroot => {
             &[Text(0)]
@@ -103,7 +103,7 @@ fn files(number: i64) -> Option<&'static [Touch]> {
     })
 }
 
-fn sockets(number: i64) -> Option<&'static [Touch]> {
+fn sockets(number: i64) -> Option<&'static [TouchedMemory]> {
     Some(match number {
         libc::SYS_bind | libc::SYS_connect => &[Bytes(1, 2)],
         libc::SYS_accept | libc::SYS_accept4 | libc::SYS_getsockname | libc::SYS_getpeername => {
@@ -122,7 +122,7 @@ fn sockets(number: i64) -> Option<&'static [Touch]> {
 }
 
 /// Calls for time, processes, signals and semaphores.
-fn others(number: i64) -> Option<&'static [Touch]> {
+fn others(number: i64) -> Option<&'static [TouchedMemory]> {
     Some(match number {
         libc::SYS_nanosleep => &[Fixed(0, 16), Fixed(1, 16)],
         libc::SYS_clock_nanosleep => &[Fixed(2, 16), Fixed(3, 16)],
@@ -179,7 +179,7 @@ fn others(number: i64) -> Option<&'static [Touch]> {
 }
 
 /// Returns an empty list for calls that use no memory of the program, or only memory that is never evicted.
-fn plain(number: i64) -> Option<&'static [Touch]> {
+fn plain(number: i64) -> Option<&'static [TouchedMemory]> {
     matches!(
         number,
         libc::SYS_lseek

@@ -1,6 +1,6 @@
 //! Addresses of memory nodes.
 
-use crate::control::Settings;
+use crate::control::PagerSettings;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -35,7 +35,7 @@ impl fmt::Display for Address {
     }
 }
 
-impl Settings {
+impl PagerSettings {
     /// Returns the address of the run's memory node, or `None` if the run has no node.
     pub fn node(&self) -> Option<Address> {
         match self.backend.load(Relaxed) {

@@ -3,7 +3,7 @@
 use super::address::Address;
 use super::error::Error;
 use super::request::{Owed, PageCompletion, Rejected};
-use super::settings::{NodeLimits, Settings};
+use super::settings::{NodeLimits, NodeSettings};
 use super::{shared, tcp};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -13,7 +13,7 @@ use rustix::fd::BorrowedFd;
 /// Session of a process with a memory node, over TCP or shared memory.
 pub enum Client {
     Tcp(Box<tcp::NodeConnection>),
-    Shared(Box<shared::Mapped>),
+    Shared(Box<shared::MappedNode>),
 }
 
 impl Client {
@@ -22,12 +22,12 @@ impl Client {
     /// # Errors
     /// If no node listens at the address, if it speaks another protocol, or if it refuses the session. The error states which of these
     /// happened.
-    pub fn connect(settings: &Settings) -> Result<Client, Error> {
+    pub fn connect(settings: &NodeSettings) -> Result<Client, Error> {
         match settings.address {
             Address::Tcp { .. } | Address::Encrypted { .. } => {
                 tcp::NodeConnection::open(settings).map(|c| Client::Tcp(Box::new(c)))
             }
-            Address::Shared(_) => shared::Mapped::open(settings).map(|c| Client::Shared(Box::new(c))),
+            Address::Shared(_) => shared::MappedNode::open(settings).map(|c| Client::Shared(Box::new(c))),
         }
     }
 

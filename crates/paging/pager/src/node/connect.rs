@@ -5,7 +5,7 @@
 
 use super::address::Address;
 use super::error::{Error, ErrorKind};
-use super::settings::Settings;
+use super::settings::NodeSettings;
 use crate::sys::{now_ns, timespec};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
@@ -37,7 +37,7 @@ impl Link {
         })
     }
 
-    fn wait(&self, flags: PollFlags, patience: &mut Patience) -> Result<(), Error> {
+    fn wait(&self, flags: PollFlags, patience: &mut ConnectTimeLeft) -> Result<(), Error> {
         while patience.left_ns > 0 {
             match patience.poll(&mut [PollFd::new(&self.socket, flags)]) {
                 Ok(0) => {}
@@ -52,7 +52,7 @@ impl Link {
     fn insist<T>(
         &self,
         flags: PollFlags,
-        patience: &mut Patience,
+        patience: &mut ConnectTimeLeft,
         mut attempt: impl FnMut() -> Result<T, Errno>,
     ) -> Result<T, Error> {
         loop {
@@ -65,12 +65,12 @@ impl Link {
 }
 
 /// Time left to wait for the node, in ns.
-struct Patience {
+struct ConnectTimeLeft {
     left_ns: u64,
     waited_ns: Option<&'static AtomicU64>,
 }
 
-impl Patience {
+impl ConnectTimeLeft {
     /// Polls for at most one slice of the time left.
     fn poll(&mut self, fds: &mut [PollFd]) -> Result<usize, Errno> {
         let slice = self.left_ns.min(SLICE_NS);
@@ -90,8 +90,8 @@ impl Patience {
 const SLICE_NS: u64 = 50_000_000;
 
 /// Connects to the node, sends the hello and receives the welcome.
-pub(super) fn greet(settings: &Settings, transport: PageTransport) -> Result<(Link, Welcome), Error> {
-    let mut patience = Patience { left_ns: settings.timeout_ns, waited_ns: settings.waited_ns };
+pub(super) fn greet(settings: &NodeSettings, transport: PageTransport) -> Result<(Link, Welcome), Error> {
+    let mut patience = ConnectTimeLeft { left_ns: settings.timeout_ns, waited_ns: settings.waited_ns };
     let link = connect(settings, &mut patience)?;
     let hello = Hello::new(transport, settings.reserve_pages);
     let bytes = hello.encode();
@@ -110,7 +110,7 @@ pub(super) fn greet(settings: &Settings, transport: PageTransport) -> Result<(Li
     Ok((link, welcome))
 }
 
-fn receive_welcome(link: &Link, patience: &mut Patience) -> Result<Welcome, Error> {
+fn receive_welcome(link: &Link, patience: &mut ConnectTimeLeft) -> Result<Welcome, Error> {
     let mut bytes = [0u8; WELCOME];
     let mut len = 0;
     while len < WELCOME {
@@ -139,7 +139,7 @@ fn check_version(link: &Link, head: &[u8; WELCOME_HEAD]) -> Result<(), Error> {
     }
 }
 
-fn connect(settings: &Settings, patience: &mut Patience) -> Result<Link, Error> {
+fn connect(settings: &NodeSettings, patience: &mut ConnectTimeLeft) -> Result<Link, Error> {
     let address = &settings.address;
     let failed = |errno| Error { address: address.clone(), kind: ErrorKind::Connect(errno) };
     let family = match address {
@@ -157,7 +157,7 @@ fn connect(settings: &Settings, patience: &mut Patience) -> Result<Link, Error> 
     Ok(link)
 }
 
-fn start_connecting(link: &Link, settings: &Settings) -> Result<(), Errno> {
+fn start_connecting(link: &Link, settings: &NodeSettings) -> Result<(), Errno> {
     match &link.address {
         Address::Tcp { ip, port } => {
             sockopt::set_tcp_nodelay(&link.socket, true)?;

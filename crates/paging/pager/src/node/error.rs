@@ -53,7 +53,7 @@ impl fmt::Display for Error {
         let node = format_args!("the memory node at {}", self.address);
         match &self.kind {
             Connect(errno) => {
-                write!(f, "cannot reach {node}: {}. Is `unrack memory serve` running there?", Words(*errno))
+                write!(f, "cannot reach {node}: {}. Is `unrack memory serve` running there?", ErrorText(*errno))
             }
             TimedOut => write!(f, "{node} did not answer in time"),
             Refused { version, status, free, wanted, share } => {
@@ -65,13 +65,13 @@ impl fmt::Display for Error {
                 f,
                 "{node} has not answered for {seconds} s: it is stopped, or the network between is down"
             ),
-            Broken(errno) => write!(f, "the connection to {node} broke: {}", Words(*errno)),
+            Broken(errno) => write!(f, "the connection to {node} broke: {}", ErrorText(*errno)),
             Ended(reason) => write!(f, "{node} ended the session: {}", ending(*reason)),
             Garbage(what) => write!(f, "{node} broke the protocol: it sent {what}"),
             Corrupt { id } => {
                 write!(f, "{node} returned page {id} with other contents than were stored there")
             }
-            Map(errno) => write!(f, "cannot map the memory of {node}: {}", Words(*errno)),
+            Map(errno) => write!(f, "cannot map the memory of {node}: {}", ErrorText(*errno)),
         }
     }
 }
@@ -128,7 +128,7 @@ fn ending(reason: EndReason) -> &'static str {
 }
 
 /// Message for an error number. The C library's messages cannot be used, because they need thread-local storage.
-struct Words(Errno);
+struct ErrorText(Errno);
 
 /// Messages for the errors of sockets and mappings.
 const WORDS: [(Errno, &str); 29] = [
@@ -163,7 +163,7 @@ const WORDS: [(Errno, &str); 29] = [
     (Errno::AGAIN, "it takes no more connections at the moment"),
 ];
 
-impl fmt::Display for Words {
+impl fmt::Display for ErrorText {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match WORDS.iter().find(|(errno, _)| *errno == self.0) {
             Some((_, words)) => f.write_str(words),

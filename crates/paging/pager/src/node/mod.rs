@@ -34,4 +34,4 @@ pub use address::Address;
 pub use client::Client;
 pub use error::{Error, ErrorKind};
 pub use request::{Owed, PageCompletion, Rejected};
-pub use settings::{NodeLimits, Settings, Tuning};
+pub use settings::{NodeLimits, NodeSettings, Tuning};

@@ -6,7 +6,7 @@ use unrack_wire::{MOST_IDS, MOST_PAGES, PATIENCE, Welcome};
 
 /// Address of a memory node, and parameters of the session with it.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct NodeSettings {
     pub address: Address,
     /// Number of pages that the node must reserve for this process; if the node cannot, it must refuse the session. 0: none.
     pub reserve_pages: u64,
@@ -19,12 +19,12 @@ pub struct Settings {
     pub tuning: Tuning,
 }
 
-impl Settings {
+impl NodeSettings {
     /// Makes settings with the usual times and tuning.
-    pub fn new(address: Address) -> Settings {
+    pub fn new(address: Address) -> NodeSettings {
         let (timeout_ns, patience_ns, tuning) =
             (5_000_000_000, PATIENCE.as_nanos() as u64, Tuning::default());
-        Settings { address, reserve_pages: 0, timeout_ns, waited_ns: None, patience_ns, tuning }
+        NodeSettings { address, reserve_pages: 0, timeout_ns, waited_ns: None, patience_ns, tuning }
     }
 }
 

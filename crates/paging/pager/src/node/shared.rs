@@ -11,7 +11,7 @@ use super::held::ById;
 use super::pulse::Pulse;
 use super::request::{Owed, PageCompletion, Rejected};
 use super::session::hash_of;
-use super::settings::{NodeLimits, Settings, Tuning};
+use super::settings::{NodeLimits, NodeSettings, Tuning};
 use crate::sys::now_ns;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -26,7 +26,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlag
 use unrack_wire::{EndReason, HEADER, Header, PAGE, PageTransport, Verb};
 
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct KnownExtent {
     /// Place of the page: 1 + its number among all pages of all extents; 0: none.
     place: u32,
     checksum: u64,
@@ -34,7 +34,7 @@ struct Known {
 
 /// State of the only request that may be outstanding at the node: for another extent, or a ping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum RequestState {
     No,
     Wanted,
     Yes,
@@ -42,19 +42,19 @@ enum Asked {
 }
 
 /// Session with a node on this machine, with the extents that the node handed out.
-pub struct Mapped {
+pub struct MappedNode {
     link: Link,
     tuning: Tuning,
     pub(super) limits: NodeLimits,
     pulse: Pulse,
-    known: ById<Known>,
+    known: ById<KnownExtent>,
     extents: Vec<usize>,
     extent_pages: usize,
     /// Places that were used and are free again.
     free: Vec<u32>,
     /// Number of places that were never used.
     unused: usize,
-    asked: Asked,
+    asked: RequestState,
     /// True if the node refused the last request for an extent.
     refused: bool,
     number: u32,
@@ -69,20 +69,20 @@ pub struct Mapped {
     heard: u64,
 }
 
-impl Mapped {
-    pub(super) fn open(settings: &Settings) -> Result<Mapped, Error> {
+impl MappedNode {
+    pub(super) fn open(settings: &NodeSettings) -> Result<MappedNode, Error> {
         let (link, welcome) = connect::greet(settings, PageTransport::Shared)?;
-        Ok(Mapped {
+        Ok(MappedNode {
             link,
             tuning: settings.tuning.within(&welcome),
             limits: NodeLimits::new(&welcome),
             pulse: Pulse::new(welcome.silence_ms, settings.patience_ns, now_ns()),
-            known: ById::new(Known { place: 0, checksum: 0 }),
+            known: ById::new(KnownExtent { place: 0, checksum: 0 }),
             extents: Vec::new(),
             extent_pages: welcome.extent_pages as usize,
             free: Vec::new(),
             unused: 0,
-            asked: Asked::Wanted,
+            asked: RequestState::Wanted,
             refused: false,
             number: 0,
             reply: [0; HEADER],
@@ -109,7 +109,7 @@ impl Mapped {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.done.is_empty() && self.waiting.is_empty() && matches!(self.asked, Asked::No | Asked::Ping)
+        self.done.is_empty() && self.waiting.is_empty() && matches!(self.asked, RequestState::No | RequestState::Ping)
     }
 
     /// Stores a page, or queues the store until there is room.
@@ -204,7 +204,7 @@ impl Mapped {
         unsafe { core::ptr::copy_nonoverlapping(at as *const u8, self.address(place) as *mut u8, PAGE) };
         // SAFETY: the caller guarantees that the page is readable.
         let checksum = if self.tuning.checksums { unsafe { hash_of(at) } } else { 0 };
-        *self.known.get_mut(id) = Known { place, checksum };
+        *self.known.get_mut(id) = KnownExtent { place, checksum };
         self.done.push(PageCompletion::Stored { id });
     }
 
@@ -216,9 +216,9 @@ impl Mapped {
             return Err(self.link.error(ErrorKind::Corrupt { id }));
         }
         let now_ns = now_ns();
-        if self.asked == Asked::Wanted {
+        if self.asked == RequestState::Wanted {
             self.ask(Verb::Grant, now_ns)?;
-        } else if self.asked == Asked::No && self.pulse.is_due(now_ns) {
+        } else if self.asked == RequestState::No && self.pulse.is_due(now_ns) {
             self.ask(Verb::Ping, now_ns)?;
         }
         done.append(&mut self.done);
@@ -235,8 +235,8 @@ impl Mapped {
     fn take_place(&mut self) -> Option<u32> {
         let left = self.free.len() + self.unused;
         let short = left == 0 || left <= self.extent_pages / 4 && !self.refused;
-        if short && self.asked == Asked::No {
-            self.asked = Asked::Wanted;
+        if short && self.asked == RequestState::No {
+            self.asked = RequestState::Wanted;
         }
         if let Some(place) = self.free.pop() {
             return Some(place);
@@ -257,7 +257,7 @@ impl Mapped {
     fn ask(&mut self, verb: Verb, now_ns: u64) -> Result<(), Error> {
         match rustix::net::send(&self.link.socket, &self.request(verb).encode(), SendFlags::NOSIGNAL) {
             Ok(HEADER) => {
-                self.asked = if verb == Verb::Grant { Asked::Yes } else { Asked::Ping };
+                self.asked = if verb == Verb::Grant { RequestState::Yes } else { RequestState::Ping };
                 self.pulse.said(now_ns);
             }
             Ok(_) => return Err(self.link.error(ErrorKind::Closed)),
@@ -298,14 +298,14 @@ impl Mapped {
             return Err(self.link.error(ErrorKind::Ended(reason)));
         }
         let verb = match self.asked {
-            Asked::Yes => Verb::Grant,
-            Asked::Ping => Verb::Ping,
-            Asked::No | Asked::Wanted => return Err(garbage("an answer to nothing")),
+            RequestState::Yes => Verb::Grant,
+            RequestState::Ping => Verb::Ping,
+            RequestState::No | RequestState::Wanted => return Err(garbage("an answer to nothing")),
         };
         if reply != self.request(verb).answer(reply.detail) {
             return Err(garbage("an answer to nothing"));
         }
-        self.asked = Asked::No;
+        self.asked = RequestState::No;
         self.number = self.number.wrapping_add(1);
         match (verb, reply.detail, self.descriptor.take()) {
             (Verb::Grant, 1, None) => self.refused = true,
@@ -326,7 +326,7 @@ impl Mapped {
     }
 }
 
-impl Drop for Mapped {
+impl Drop for MappedNode {
     fn drop(&mut self) {
         for extent in &self.extents {
             // SAFETY: our own mapping, which is not used any more.

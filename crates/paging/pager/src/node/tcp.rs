@@ -5,7 +5,7 @@ use super::error::{Error, ErrorKind};
 use super::pulse::Pulse;
 use super::request::PageCompletion;
 use super::session::NodeSession;
-use super::settings::{NodeLimits, Settings};
+use super::settings::{NodeLimits, NodeSettings};
 use crate::sys::now_ns;
 use alloc::vec::Vec;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -30,7 +30,7 @@ pub struct NodeConnection {
 }
 
 impl NodeConnection {
-    pub(super) fn open(settings: &Settings) -> Result<NodeConnection, Error> {
+    pub(super) fn open(settings: &NodeSettings) -> Result<NodeConnection, Error> {
         let (link, welcome) = connect::greet(settings, PageTransport::Stream)?;
         Ok(NodeConnection {
             link,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use unrack_pager::moves;
 use unrack_pager::pagemap::is_filled;
 use unrack_pager::sys::{FEATURE_MOVE, PAGE, Uffd};
-use unrack_testing::{Needed, skip};
+use unrack_testing::{TestRequirement, skip};
 
 /// Bytes of memory that one page table maps.
 const TABLE: usize = 2 << 20;
@@ -43,7 +43,7 @@ impl Drop for Stop<'_> {
 fn what_is_said_to_have_moved_has() {
     let uffd = match Uffd::open(FEATURE_MOVE) {
         Ok(uffd) => uffd,
-        Err(why) => return skip(Needed::Userfaultfd, format!("userfaultfd with UFFDIO_MOVE: {why}")),
+        Err(why) => return skip(TestRequirement::Userfaultfd, format!("userfaultfd with UFFDIO_MOVE: {why}")),
     };
     let pagemap =
         rustix::fs::open("/proc/self/pagemap", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).unwrap();

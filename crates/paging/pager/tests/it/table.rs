@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use unrack_pager::sys::PAGE;
-use unrack_pager::table::{Id, LEAF_BYTES, LEAF_PAGES, PageList, PageTable, State};
+use unrack_pager::table::{RecordId, LEAF_BYTES, LEAF_PAGES, PageList, PageTable, State};
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -39,11 +39,11 @@ const STATES: [State; 5] = [State::Active, State::Inactive, State::Stuck, State:
 
 #[derive(Default)]
 struct Model {
-    pages: BTreeMap<usize, (Id, State)>,
-    active: VecDeque<Id>,
-    inactive: VecDeque<Id>,
-    stuck: VecDeque<Id>,
-    detached: Vec<Id>,
+    pages: BTreeMap<usize, (RecordId, State)>,
+    active: VecDeque<RecordId>,
+    inactive: VecDeque<RecordId>,
+    stuck: VecDeque<RecordId>,
+    detached: Vec<RecordId>,
 }
 
 impl Model {
@@ -60,7 +60,7 @@ impl Model {
         }
     }
 
-    fn unlist(&mut self, id: Id) {
+    fn unlist(&mut self, id: RecordId) {
         for list in [&mut self.active, &mut self.inactive, &mut self.stuck] {
             list.retain(|listed| *listed != id);
         }
@@ -87,10 +87,10 @@ impl Model {
         let mut found = Vec::new();
         table.tracked_in(0, 1 << 47, &mut found);
         assert_eq!(found, self.pages.values().map(|(id, _)| *id).collect::<Vec<_>>());
-        let mut away: Vec<Id> = table.away().collect();
+        let mut away: Vec<RecordId> = table.away().collect();
         away.sort_unstable();
         let is_away = |state| matches!(state, State::Inactive | State::Remote | State::Fetching);
-        let mut expected: Vec<Id> =
+        let mut expected: Vec<RecordId> =
             self.pages.values().filter(|(_, state)| is_away(*state)).map(|(id, _)| *id).collect();
         expected.sort_unstable();
         assert_eq!(away, expected);

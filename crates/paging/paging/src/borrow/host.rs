@@ -2,8 +2,8 @@
 
 use crate::elf;
 use crate::footprint::Footprint;
-use crate::headroom::Headroom;
-use crate::inject::Refusal;
+use crate::headroom::MemoryHeadroom;
+use crate::inject::BorrowRefusal;
 use crate::{PagingError, machine, proc};
 use rustix::io::Errno;
 use std::fs::File;
@@ -102,13 +102,13 @@ impl RunningProgram {
     /// # Errors
     /// [`PagingError::Lacking`] if a fork would exhaust the memory.
     pub fn check_headroom(&self, footprint: Bytes, local: Bytes) -> Result<(), PagingError> {
-        match Headroom::of_process(self.pid) {
+        match MemoryHeadroom::of_process(self.pid) {
             Some(headroom) => self.check_room(footprint.get(), local.get(), &headroom),
             None => Ok(()),
         }
     }
 
-    fn check_room(&self, footprint: u64, local: u64, headroom: &Headroom) -> Result<(), PagingError> {
+    fn check_room(&self, footprint: u64, local: u64, headroom: &MemoryHeadroom) -> Result<(), PagingError> {
         let away = footprint.saturating_sub(local);
         // The program may keep growing.
         let needed = away + away / 16 + RESERVE;
@@ -146,44 +146,44 @@ impl RunningProgram {
     }
 
     /// Converts a refusal into the error for a process that was left unchanged.
-    pub(super) fn refused(&self, refusal: Refusal) -> PagingError {
+    pub(super) fn refused(&self, refusal: BorrowRefusal) -> PagingError {
         if self.has_ended() || proc::is_zombie(self.pid) {
             return PagingError::Failed(format!("{} has just ended", self.title()));
         }
         // The process may have changed since it was found: for example, another instance of Unrack may have attached to it.
-        if let (Refusal::Trace(Errno::PERM), Err(why)) = (refusal, RunningProgram::check(self.pid)) {
+        if let (BorrowRefusal::Trace(Errno::PERM), Err(why)) = (refusal, RunningProgram::check(self.pid)) {
             return PagingError::Lacking(why);
         }
         let why = match refusal {
-            Refusal::Filtered(thread) => filtered(self.pid, thread),
-            Refusal::Trace(Errno::SRCH) => {
+            BorrowRefusal::Filtered(thread) => filtered(self.pid, thread),
+            BorrowRefusal::Trace(Errno::SRCH) => {
                 return PagingError::Failed(format!("{} has just ended", self.title()));
             }
-            Refusal::Trace(_) => format!("may not be traced by this user: {PERMISSION}"),
-            Refusal::Stop(Errno::AGAIN) => {
+            BorrowRefusal::Trace(_) => format!("may not be traced by this user: {PERMISSION}"),
+            BorrowRefusal::Stop(Errno::AGAIN) => {
                 "is stopped, or just becomes another program: try again when it runs".into()
             }
-            Refusal::Stop(_) => {
+            BorrowRefusal::Stop(_) => {
                 "has a thread that cannot be stopped now (it waits for a program that it starts, or for \
                 a device): try again"
                     .into()
             }
-            Refusal::Open(why) => {
+            BorrowRefusal::Open(why) => {
                 format!(
                     "cannot be given the files that its pager needs ({why}): raise its limit of open files"
                 )
             }
-            Refusal::Userfaultfd(why) => {
+            BorrowRefusal::Userfaultfd(why) => {
                 format!(
                     "cannot have a userfaultfd ({why}): run this as root, on a machine with /dev/userfaultfd"
                 )
             }
-            Refusal::Forks => {
+            BorrowRefusal::Forks => {
                 "could fork unseen, and its child would lack memory: to be told of forks by the kernel, \
                 unrack needs CAP_SYS_PTRACE; run it as root"
                     .into()
             }
-            Refusal::Start(why) => format!(
+            BorrowRefusal::Start(why) => format!(
                 "has no room for the pager ({why}): it needs address space (ulimit -v), a thread, and memory that is not \
                  locked (mlockall)"
             ),
@@ -264,7 +264,7 @@ mod tests {
     fn a_fork_that_would_exhaust_the_memory_is_foreseen() {
         let program = RunningProgram { pid: 7, started: 1, name: "redis-server".into(), words: Vec::new() };
         let check = |footprint: u64, local: u64, left: u64| {
-            let headroom = Headroom { bytes: left << 20, of: "its control group (/box)".into() };
+            let headroom = MemoryHeadroom { bytes: left << 20, of: "its control group (/box)".into() };
             program.check_room(footprint << 20, local << 20, &headroom)
         };
         assert_eq!(check(490, 122, 400), Ok(()));

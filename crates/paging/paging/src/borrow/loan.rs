@@ -5,14 +5,14 @@
 
 use super::{BorrowReport, BorrowSetup, LEFT_OUT, RunningProgram};
 use crate::control_file::ControlFile;
-use crate::folder::Folder;
-use crate::headroom::Headroom;
+use crate::folder::ScratchFolder;
+use crate::headroom::MemoryHeadroom;
 use crate::inject::{Borrowed, Borrower, let_go, pass_over};
 use crate::local::{self, Unseen};
 use crate::measure::{self, Tally};
 use crate::program_end::ProgramEnd;
-use crate::signals::Watch;
-use crate::trace::{self, Next, Stop, raw};
+use crate::signals::SignalGuard;
+use crate::trace::{self, ResumeMode, Stop, raw};
 use crate::{PagingError, guard, proc};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
@@ -41,13 +41,13 @@ pub fn borrow(setup: &BorrowSetup) -> Result<BorrowReport, PagingError> {
 }
 
 fn borrow_here(setup: &BorrowSetup) -> Result<BorrowReport, PagingError> {
-    let watch = Watch::start()?;
-    let folder = Folder::fast()?;
+    let watch = SignalGuard::start()?;
+    let folder = ScratchFolder::fast()?;
     let path = folder.path(CONTROL_NAME);
     let control = ControlFile::create(&path, &setup.delay.samples)?;
     measure::set_link(&control, setup.local, setup.delay, setup.calibration, setup.seed);
     control.settings.start_ns.store(now_ns(), Relaxed);
-    let mut loan = Loan::new(setup, &control, &watch);
+    let mut loan = ProcessLoan::new(setup, &control, &watch);
     let put_in = |pid| loan.borrower.put_into(pid, &path);
     let (borrowed, threads) = put_in(setup.program.pid).map_err(|why| setup.program.refused(why))?;
     loan.took(setup.program.pid, borrowed, threads);
@@ -66,10 +66,10 @@ fn borrow_here(setup: &BorrowSetup) -> Result<BorrowReport, PagingError> {
 }
 
 /// A loan in progress.
-struct Loan<'a> {
+struct ProcessLoan<'a> {
     setup: &'a BorrowSetup<'a>,
     control: &'a ControlFile,
-    watch: &'a Watch,
+    watch: &'a SignalGuard,
     borrower: Borrower,
     begun: Instant,
     /// Processes that have the agent.
@@ -89,9 +89,9 @@ struct Loan<'a> {
     wall_s: f64,
 }
 
-impl<'a> Loan<'a> {
-    fn new(setup: &'a BorrowSetup<'a>, control: &'a ControlFile, watch: &'a Watch) -> Loan<'a> {
-        Loan {
+impl<'a> ProcessLoan<'a> {
+    fn new(setup: &'a BorrowSetup<'a>, control: &'a ControlFile, watch: &'a SignalGuard) -> ProcessLoan<'a> {
+        ProcessLoan {
             setup,
             control,
             watch,
@@ -149,7 +149,7 @@ impl<'a> Loan<'a> {
     /// Checks that a fork could copy all remote pages without exhausting the memory.
     fn check_headroom(&self) -> Result<(), PagingError> {
         let remote: u64 = self.control.live_slots().map(|slot| slot.remote_pages.load(Relaxed)).sum();
-        let Some(headroom) = Headroom::of_process(self.setup.program.pid) else { return Ok(()) };
+        let Some(headroom) = MemoryHeadroom::of_process(self.setup.program.pid) else { return Ok(()) };
         measure::note_headroom(self.control, Some(&headroom));
         if headroom.bytes >= remote.saturating_mul(proc::PAGE) {
             return Ok(());
@@ -201,18 +201,18 @@ impl<'a> Loan<'a> {
             // If a new thread stops for any other reason, its creation stop was handled before.
             stop @ Stop::Pause if self.threads.insert(thread) => self.was_made(thread, stop),
             Stop::Exec { .. } => self.became_another(thread),
-            Stop::Signal(signal) if pass_over(thread, signal) => Next::Run(0),
+            Stop::Signal(signal) if pass_over(thread, signal) => ResumeMode::Run(0),
             stop => stop.onward(),
         };
         // If a thread was killed meanwhile, the next `wait` call finds its exit.
         let _ = match next {
-            Next::Run(signal) => raw::run(thread, signal),
-            Next::Listen => raw::listen(thread),
+            ResumeMode::Run(signal) => raw::run(thread, signal),
+            ResumeMode::Listen => raw::listen(thread),
             _ => raw::detach(thread, 0),
         };
     }
 
-    fn was_made(&mut self, thread: u32, stop: Stop) -> Next {
+    fn was_made(&mut self, thread: u32, stop: Stop) -> ResumeMode {
         let host = proc::process_of(thread).and_then(|process| self.hosts.get(&process));
         match host {
             Some(host) => {
@@ -222,18 +222,18 @@ impl<'a> Loan<'a> {
             // The thread belongs to a process that was not created by a fork.
             None => {
                 self.threads.remove(&thread);
-                Next::Leave
+                ResumeMode::Leave
             }
         }
     }
 
     /// Detaches from a process that has executed another program. The process has lost the agent, and may get it again later.
-    fn became_another(&mut self, process: u32) -> Next {
+    fn became_another(&mut self, process: u32) -> ResumeMode {
         self.hosts.remove(&process);
         self.threads.remove(&process);
         self.free_slots(|pid| pid == process);
         self.young.insert(process, Instant::now());
-        Next::Leave
+        ResumeMode::Leave
     }
 
     fn ended(&mut self, thread: u32) {

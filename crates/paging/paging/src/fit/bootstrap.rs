@@ -10,7 +10,7 @@
 //! to 15 runs, with normal and with heavy-tailed noise.
 
 use super::median;
-use super::theil_sen::Pairs;
+use super::theil_sen::PointPairs;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -32,7 +32,7 @@ pub(super) struct Resampled {
 impl Resampled {
     /// Draws lines by resampling the residuals.
     pub(super) fn draw(
-        pairs: &Pairs,
+        pairs: &PointPairs,
         runs: &[f64],
         fitted: &[f64],
         slope: f64,

@@ -14,19 +14,19 @@ mod tests;
 mod theil_sen;
 
 use bootstrap::Resampled;
-use theil_sen::Pairs;
+use theil_sen::PointPairs;
 use unrack_record::Fit;
 
 /// One run: the total delay of one fetch, and the run time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Point {
+pub struct FitPoint {
     pub delay_ns: f64,
     pub run_s: f64,
 }
 
 /// A value and its 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Estimate {
+pub struct FitEstimate {
     pub value: f64,
     pub ci95: [f64; 2],
 }
@@ -36,8 +36,8 @@ pub struct Estimate {
 ///
 /// Returns `None` if there are fewer than three points (two points determine a line but do not show its error), fewer than two different
 /// delays, no native run, or numbers that are not finite.
-pub fn line(points: &[Point], native_s: &[f64], seed: u64) -> Option<Fit> {
-    let is_known = |p: &Point| p.delay_ns.is_finite() && p.run_s.is_finite();
+pub fn line(points: &[FitPoint], native_s: &[f64], seed: u64) -> Option<Fit> {
+    let is_known = |p: &FitPoint| p.delay_ns.is_finite() && p.run_s.is_finite();
     let is_time = |s: &f64| s.is_finite() && *s > 0.0;
     if points.len() < 3
         || !points.iter().all(is_known)
@@ -49,7 +49,7 @@ pub fn line(points: &[Point], native_s: &[f64], seed: u64) -> Option<Fit> {
     // Seconds per nanosecond would be tiny numbers, so everything is computed in nanoseconds.
     let delays: Vec<f64> = points.iter().map(|p| p.delay_ns).collect();
     let runs: Vec<f64> = points.iter().map(|p| p.run_s * 1e9).collect();
-    let pairs = Pairs::new(&delays)?;
+    let pairs = PointPairs::new(&delays)?;
     let waits = pairs.slope(&runs);
     let intercept = theil_sen::intercept(&delays, &runs, waits);
     let fitted: Vec<f64> = delays.iter().map(|delay| intercept + waits * delay).collect();
@@ -67,17 +67,17 @@ pub fn line(points: &[Point], native_s: &[f64], seed: u64) -> Option<Fit> {
 }
 
 /// Returns the estimated slowdown (run time divided by native run time) if each fetch has this delay.
-pub fn slowdown(fit: &Fit, delay_ns: f64) -> Estimate {
+pub fn slowdown(fit: &Fit, delay_ns: f64) -> FitEstimate {
     let at = |waits_per_s: f64| 1.0 + waits_per_s.max(0.0) * delay_ns / 1e9;
-    Estimate { value: at(fit.waits_per_s), ci95: fit.waits_per_s_ci95.map(at) }
+    FitEstimate { value: at(fit.waits_per_s), ci95: fit.waits_per_s_ci95.map(at) }
 }
 
 /// Returns the largest delay of a fetch that costs at most this fraction of the native run time (0.05 means 5 %), with its interval.
 /// Returns `None` if the program was not found to wait at all, so that any delay is acceptable.
-pub fn largest_delay_ns(fit: &Fit, loss: f64) -> Option<Estimate> {
+pub fn largest_delay_ns(fit: &Fit, loss: f64) -> Option<FitEstimate> {
     let at = |waits_per_s: f64| if waits_per_s > 0.0 { loss * 1e9 / waits_per_s } else { f64::INFINITY };
     let [few, many] = fit.waits_per_s_ci95;
-    (fit.waits_per_s > 0.0).then(|| Estimate { value: at(fit.waits_per_s), ci95: [at(many), at(few)] })
+    (fit.waits_per_s > 0.0).then(|| FitEstimate { value: at(fit.waits_per_s), ci95: [at(many), at(few)] })
 }
 
 /// Returns the median of `values`: the middle value, or the mean of the middle two. `values` must not be empty.

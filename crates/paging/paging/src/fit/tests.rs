@@ -6,8 +6,8 @@ use rand::SeedableRng;
 use rand_distr::{Distribution, Normal, StudentT};
 use rand_pcg::Pcg64Mcg;
 
-fn points(runs: &[(f64, f64)]) -> Vec<Point> {
-    runs.iter().map(|&(delay_ns, run_s)| Point { delay_ns, run_s }).collect()
+fn points(runs: &[(f64, f64)]) -> Vec<FitPoint> {
+    runs.iter().map(|&(delay_ns, run_s)| FitPoint { delay_ns, run_s }).collect()
 }
 
 fn fitted(waits_per_s: f64, waits_per_s_ci95: [f64; 2]) -> Fit {
@@ -52,9 +52,9 @@ fn a_program_that_does_not_wait_takes_any_delay() {
 #[test]
 fn wide_intervals_stay_meaningful() {
     let fit = fitted(10.0, [-5.0, 25.0]);
-    assert_eq!(slowdown(&fit, 1e8), Estimate { value: 2.0, ci95: [1.0, 3.5] });
+    assert_eq!(slowdown(&fit, 1e8), FitEstimate { value: 2.0, ci95: [1.0, 3.5] });
     let delay = largest_delay_ns(&fit, 0.1).unwrap();
-    assert_eq!(delay, Estimate { value: 1e7, ci95: [4e6, f64::INFINITY] });
+    assert_eq!(delay, FitEstimate { value: 1e7, ci95: [4e6, f64::INFINITY] });
 }
 
 #[test]
@@ -79,9 +79,9 @@ const INTERCEPT_S: f64 = 1.8;
 
 impl Program {
     /// Returns its runs, each multiplied by `noise`: 1.0 is no noise.
-    fn measured(&self, mut noise: impl FnMut() -> f64) -> (Vec<Point>, Vec<f64>) {
+    fn measured(&self, mut noise: impl FnMut() -> f64) -> (Vec<FitPoint>, Vec<f64>) {
         let delays = (0..5).flat_map(|n| vec![19_500.0 + 8_125.0 * n as f64; self.runs[n]]);
-        let run = |delay_ns: f64| Point { delay_ns, run_s: (INTERCEPT_S + WAITS * delay_ns / 1e9) * noise() };
+        let run = |delay_ns: f64| FitPoint { delay_ns, run_s: (INTERCEPT_S + WAITS * delay_ns / 1e9) * noise() };
         let points = delays.map(run).collect();
         (points, (0..self.native).map(|_| NATIVE_S * noise()).collect())
     }
@@ -174,7 +174,7 @@ proptest! {
         delays in proptest::collection::vec(1e3f64..1e6, 3..20),
     ) {
         prop_assume!(delays.iter().any(|d| (d - delays[0]).abs() > 1e3));
-        let at = |delay: &f64| Point { delay_ns: *delay, run_s: intercept + waits * delay / 1e9 };
+        let at = |delay: &f64| FitPoint { delay_ns: *delay, run_s: intercept + waits * delay / 1e9 };
         let fit = line(&delays.iter().map(at).collect::<Vec<_>>(), &[intercept], 1).unwrap();
         // Two delays may be a nanosecond apart: rounding errors of floats are tolerated there.
         let rounding = (intercept + waits * 1e-3) * 1e9 * 1e-15;
@@ -212,7 +212,7 @@ proptest! {
     fn intervals_hold_their_value_and_are_the_same_again(
         runs in proptest::collection::vec(0.1f64..10.0, 5), seed: u64,
     ) {
-        let points: Vec<_> = (1u8..).zip(&runs).map(|(n, s)| Point { delay_ns: f64::from(n), run_s: *s }).collect();
+        let points: Vec<_> = (1u8..).zip(&runs).map(|(n, s)| FitPoint { delay_ns: f64::from(n), run_s: *s }).collect();
         let fit = line(&points, &runs, seed).unwrap();
         let holds = |[low, high]: [f64; 2], value| low <= value && value <= high;
         prop_assert!(holds(fit.waits_ci95, fit.waits) && holds(fit.waits_per_s_ci95, fit.waits_per_s), "{fit:?}");

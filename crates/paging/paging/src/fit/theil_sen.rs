@@ -3,18 +3,18 @@
 use super::median;
 
 /// All pairs of points with different `x`, prepared once so that many sets of `y` can be evaluated.
-pub(super) struct Pairs {
+pub(super) struct PointPairs {
     /// Indexes of the two points, and the difference of their `x`.
     pairs: Vec<(usize, usize, f64)>,
 }
 
-impl Pairs {
+impl PointPairs {
     /// Makes the pairs. Returns `None` if all `x` are equal.
-    pub(super) fn new(x: &[f64]) -> Option<Pairs> {
+    pub(super) fn new(x: &[f64]) -> Option<PointPairs> {
         let after = |a: usize| (a + 1..x.len()).map(move |b| (a, b));
         let all = (0..x.len()).flat_map(after).map(|(a, b)| (a, b, x[b] - x[a]));
         let pairs: Vec<_> = all.filter(|(.., apart)| *apart != 0.0).collect();
-        (!pairs.is_empty()).then_some(Pairs { pairs })
+        (!pairs.is_empty()).then_some(PointPairs { pairs })
     }
 
     /// Returns the median of all slopes between two points (Sen 1968, eq. 2.5).

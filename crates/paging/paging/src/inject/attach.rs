@@ -4,12 +4,12 @@
 //! A thread that waits in the kernel is interrupted as if by an ignored signal: the kernel restarts its system call with the remaining
 //! time. For that, the thread must continue from a stop of the same kind with the registers that it had: see [`Saved::return_to_wait`].
 
-use super::family::Family;
-use super::place::{Entry, Place};
+use super::family::TracedThreads;
+use super::place::{Entry, AgentSite};
 use super::remote::{Saved, is_in_sequence, pass_over, system_call};
 use super::{FOLLOW, Injector, PAGE, pin_control_block};
 use crate::proc;
-use crate::trace::{Next, Stop, raw};
+use crate::trace::{ResumeMode, Stop, raw};
 use rustix::io::Errno;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ pub(super) struct Seized {
 
 /// Seizes and stops all threads of a process, including threads that are created meanwhile.
 pub(super) fn stop_all(
-    family: &mut Family,
+    family: &mut TracedThreads,
     process: u32,
     options: i32,
     threads: &mut Vec<Seized>,
@@ -61,7 +61,7 @@ pub(super) fn stop_all(
 }
 
 fn seize_new(
-    family: &mut Family,
+    family: &mut TracedThreads,
     process: u32,
     options: i32,
     threads: &mut Vec<Seized>,
@@ -84,7 +84,7 @@ fn seize_new(
 }
 
 /// Waits until a thread has stopped because of `PTRACE_INTERRUPT`.
-pub(super) fn wait_for(family: &mut Family, thread: u32, deadline: Instant) -> Result<(), Errno> {
+pub(super) fn wait_for(family: &mut TracedThreads, thread: u32, deadline: Instant) -> Result<(), Errno> {
     loop {
         match Stop::now(thread)? {
             Some(Stop::Pause) => return Ok(()),
@@ -98,7 +98,7 @@ pub(super) fn wait_for(family: &mut Family, thread: u32, deadline: Instant) -> R
             Some(Stop::Signal(signal)) if pass_over(thread, signal) => raw::run(thread, 0)?,
             // The stop that this tracer requested comes later.
             Some(stop) => match stop.onward() {
-                Next::Run(signal) => raw::run(thread, signal)?,
+                ResumeMode::Run(signal) => raw::run(thread, signal)?,
                 _ => raw::run(thread, 0)?,
             },
             None if Instant::now() > deadline => return Err(Errno::TIMEDOUT),
@@ -117,7 +117,7 @@ pub(super) fn stop_any(process: u32) -> Result<u32, Errno> {
     for thread in proc::threads(process).into_iter().filter(|thread| !proc::is_filtered(*thread)) {
         let deadline = Instant::now() + PATIENCE / 4;
         result = raw::interrupt(thread)
-            .and_then(|()| wait_for(&mut Family::default(), thread, deadline))
+            .and_then(|()| wait_for(&mut TracedThreads::default(), thread, deadline))
             .map(|()| thread);
         match result {
             Ok(_) if is_in_sequence(thread) || proc::is_filtered(thread) => {
@@ -138,7 +138,7 @@ fn put_in(injector: &mut Injector, threads: &[Seized]) -> Result<(), Errno> {
     let first = able(threads)?;
     let saved = Saved::take(first.id)?;
     let entry = Entry { is_filtered: false, is_late: true };
-    let place = Place::take(&injector.image, first.id, &saved, entry, &injector.path);
+    let place = AgentSite::take(&injector.image, first.id, &saved, entry, &injector.path);
     saved.return_to_wait(first.id)?;
     let place = place?;
     injector.control.settings.has_agents_filter.store(1, Relaxed);
@@ -171,7 +171,7 @@ pub(super) fn able(threads: &[Seized]) -> Result<&Seized, Errno> {
 /// Pins the page of the word that the kernel clears when a thread ends. Only the thread itself can ask the kernel for the word's address. A
 /// thread inside a restartable sequence cannot be made to ask, but such a thread uses the GNU C library, which keeps the word in its
 /// control block.
-pub(super) fn pin_cleared_word(thread: u32, place: &Place) -> Result<(), Errno> {
+pub(super) fn pin_cleared_word(thread: u32, place: &AgentSite) -> Result<(), Errno> {
     if is_in_sequence(thread) {
         return Ok(());
     }

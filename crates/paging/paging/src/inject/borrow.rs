@@ -7,10 +7,10 @@
 //! other code than its own.
 
 use super::attach::{self, Seized};
-use super::family::Family;
+use super::family::TracedThreads;
 use super::image::Image;
 use super::pin_control_block;
-use super::place::{Place, or_error};
+use super::place::{AgentSite, or_error};
 use super::remote::{Saved, repeat_interrupted, system_call};
 use crate::proc;
 use crate::trace::raw;
@@ -32,7 +32,7 @@ const FOLLOW_THREADS: i32 =
 
 /// Reason why memory cannot be borrowed from a process.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Refusal {
+pub(crate) enum BorrowRefusal {
     /// This thread of the process has a system call filter.
     Filtered(u32),
     /// The process may not be traced.
@@ -51,7 +51,7 @@ pub(crate) enum Refusal {
 /// A process that contains the agent.
 pub(crate) struct Borrowed {
     process: u32,
-    place: Place,
+    place: AgentSite,
 }
 
 /// The image of the agent, read once for all processes.
@@ -67,9 +67,9 @@ impl Borrower {
     ///
     /// # Errors
     /// The reason why the agent cannot be put in; the process then continues as before.
-    pub(crate) fn put_into(&self, process: u32, control: &Path) -> Result<(Borrowed, Vec<u32>), Refusal> {
+    pub(crate) fn put_into(&self, process: u32, control: &Path) -> Result<(Borrowed, Vec<u32>), BorrowRefusal> {
         let mut threads = Vec::new();
-        let stopped = attach::stop_all(&mut Family::default(), process, FOLLOW_THREADS, &mut threads);
+        let stopped = attach::stop_all(&mut TracedThreads::default(), process, FOLLOW_THREADS, &mut threads);
         let placed = stopped.map_err(refused_stop).and_then(|()| self.put_in(process, &threads, control));
         for thread in threads.iter().filter(|thread| thread.is_stopped) {
             let _ = if placed.is_ok() { raw::run(thread.id, 0) } else { raw::detach(thread.id, 0) };
@@ -78,22 +78,22 @@ impl Borrower {
         placed.map(|place| (Borrowed { process, place }, threads))
     }
 
-    fn put_in(&self, process: u32, threads: &[Seized], control: &Path) -> Result<Place, Refusal> {
+    fn put_in(&self, process: u32, threads: &[Seized], control: &Path) -> Result<AgentSite, BorrowRefusal> {
         let files = open_files(process, control).map_err(|why| match why {
-            Errno::NOENT | Errno::SRCH => Refusal::Trace(Errno::SRCH),
-            why => Refusal::Open(why),
+            Errno::NOENT | Errno::SRCH => BorrowRefusal::Trace(Errno::SRCH),
+            why => BorrowRefusal::Open(why),
         })?;
         // All threads are stopped, so none can get a filter after this check.
         if let Some(thread) = threads.iter().find(|thread| proc::is_filtered(thread.id)) {
-            return Err(Refusal::Filtered(thread.id));
+            return Err(BorrowRefusal::Filtered(thread.id));
         }
         let first = attach::able(threads).map_err(refused_stop)?;
         for thread in threads {
-            go_on_waiting(thread.id).map_err(Refusal::Stop)?;
+            go_on_waiting(thread.id).map_err(BorrowRefusal::Stop)?;
         }
-        let saved = Saved::take(first.id).map_err(Refusal::Stop)?;
+        let saved = Saved::take(first.id).map_err(BorrowRefusal::Stop)?;
         let placed = self.start(process, first.id, &saved, &files);
-        saved.return_to_wait(first.id).map_err(Refusal::Stop)?;
+        saved.return_to_wait(first.id).map_err(BorrowRefusal::Stop)?;
         let place = placed?;
         for thread in threads {
             // Errors are ignored, because a thread that was killed meanwhile needs no pins.
@@ -103,18 +103,18 @@ impl Borrower {
         Ok(place)
     }
 
-    fn start(&self, process: u32, thread: u32, saved: &Saved, files: &[OwnedFd]) -> Result<Place, Refusal> {
-        let place = Place::put(&self.0, thread, saved).map_err(Refusal::Start)?;
+    fn start(&self, process: u32, thread: u32, saved: &Saved, files: &[OwnedFd]) -> Result<AgentSite, BorrowRefusal> {
+        let place = AgentSite::put(&self.0, thread, saved).map_err(BorrowRefusal::Start)?;
         let call = |number, arguments| system_call(thread, saved, place.instruction(), number, arguments);
         let (base, len) = place.mapping();
         // The agent's mapping is not inherited by a fork, so children do not have the agent.
         let hidden = call(libc::SYS_madvise, [base, len, libc::MADV_DONTFORK as usize, 0, 0, 0]);
-        let started = hidden.map_err(Refusal::Start).and_then(|_| {
+        let started = hidden.map_err(BorrowRefusal::Start).and_then(|_| {
             let kind = (libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC) as usize;
             let pair = [libc::AF_UNIX as usize, kind, 0, place.buffer(), 0, 0];
-            call(libc::SYS_socketpair, pair).map_err(Refusal::Open)?;
+            call(libc::SYS_socketpair, pair).map_err(BorrowRefusal::Open)?;
             let mut ends = [0u8; 8];
-            raw::read_memory(thread, place.buffer(), &mut ends).map_err(Refusal::Open)?;
+            raw::read_memory(thread, place.buffer(), &mut ends).map_err(BorrowRefusal::Open)?;
             let [outer, inner] =
                 [&ends[..4], &ends[4..]].map(|end| i32::from_ne_bytes(end.try_into().expect("four bytes")));
             let begun = hand_over(process, thread, saved, &place, [outer, inner], files);
@@ -130,10 +130,10 @@ impl Borrower {
     }
 }
 
-fn refused_stop(why: Errno) -> Refusal {
+fn refused_stop(why: Errno) -> BorrowRefusal {
     match why {
-        Errno::PERM | Errno::SRCH => Refusal::Trace(why),
-        _ => Refusal::Stop(why),
+        Errno::PERM | Errno::SRCH => BorrowRefusal::Trace(why),
+        _ => BorrowRefusal::Stop(why),
     }
 }
 
@@ -158,20 +158,20 @@ fn hand_over(
     process: u32,
     thread: u32,
     saved: &Saved,
-    place: &Place,
+    place: &AgentSite,
     [outer, inner]: [i32; 2],
     files: &[OwnedFd],
-) -> Result<Place, Refusal> {
-    let pid = Pid::from_raw(process as i32).ok_or(Refusal::Open(Errno::SRCH))?;
-    let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(Refusal::Open)?;
+) -> Result<AgentSite, BorrowRefusal> {
+    let pid = Pid::from_raw(process as i32).ok_or(BorrowRefusal::Open(Errno::SRCH))?;
+    let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(BorrowRefusal::Open)?;
     let theirs = |number| pidfd_getfd(&handle, number, PidfdGetfdFlags::empty());
-    send_files(theirs(outer).map_err(Refusal::Open)?.as_fd(), files).map_err(Refusal::Open)?;
+    send_files(theirs(outer).map_err(BorrowRefusal::Open)?.as_fd(), files).map_err(BorrowRefusal::Open)?;
     let received = place.receive(inner as usize).make_unfiltered(thread, saved).and_then(or_error);
-    let begun = received.map_err(Refusal::Userfaultfd).and_then(|uffd| {
-        let uffd = Uffd::from(theirs(uffd as i32).map_err(Refusal::Userfaultfd)?);
-        uffd.enable(FEATURES_TO_BORROW).map_err(|_| Refusal::Forks)?;
-        let pins = place.borrow().make_unfiltered(thread, saved).map_err(Refusal::Start)?;
-        place.pinning_in(pins).map_err(Refusal::Start)
+    let begun = received.map_err(BorrowRefusal::Userfaultfd).and_then(|uffd| {
+        let uffd = Uffd::from(theirs(uffd as i32).map_err(BorrowRefusal::Userfaultfd)?);
+        uffd.enable(FEATURES_TO_BORROW).map_err(|_| BorrowRefusal::Forks)?;
+        let pins = place.borrow().make_unfiltered(thread, saved).map_err(BorrowRefusal::Start)?;
+        place.pinning_in(pins).map_err(BorrowRefusal::Start)
     });
     if begun.is_err() {
         let _ = place.forsake().make_unfiltered(thread, saved);
@@ -200,7 +200,7 @@ pub(crate) fn let_go(threads: impl Iterator<Item = u32>) {
     let deadline = Instant::now() + attach::PATIENCE;
     for thread in asked {
         // Errors are ignored, because a thread that was killed meanwhile needs no detaching.
-        let _ = attach::wait_for(&mut Family::default(), thread, deadline)
+        let _ = attach::wait_for(&mut TracedThreads::default(), thread, deadline)
             .and_then(|()| go_on_waiting(thread))
             .and_then(|()| raw::detach(thread, 0));
     }

@@ -1,8 +1,8 @@
 //! Threads of the programs that have the agent: the current activity of each thread, and the address space that it uses.
 
-use super::place::Place;
+use super::place::AgentSite;
 use super::remote::{Call, Saved, result};
-use crate::trace::{Next, Stop, raw};
+use crate::trace::{ResumeMode, Stop, raw};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -12,13 +12,13 @@ pub(super) struct Thread {
     /// Number of the address space; `None` if the agent is not in it.
     space: Option<u32>,
     is_filtered: bool,
-    doing: Doing,
+    doing: ThreadActivity,
     /// A job-control stop arrived while the thread was in the agent.
     is_to_stop: bool,
 }
 
 /// Current activity of a thread, as far as it concerns the agent.
-pub(super) enum Doing {
+pub(super) enum ThreadActivity {
     OwnWork,
     /// The thread executes a program that gets the agent, and `execve` is about to return.
     Beginning,
@@ -36,29 +36,29 @@ pub(super) enum Doing {
 
 /// A call of a long function of the agent.
 pub(super) struct Visit {
-    turn: Turn,
+    turn: AgentStay,
     saved: Saved,
 }
 
 /// Reason for a visit to the agent: the function to call, and the state of the thread afterwards.
-pub(super) struct Turn {
+pub(super) struct AgentStay {
     call: Call,
-    again: fn(Saved) -> Doing,
+    again: fn(Saved) -> ThreadActivity,
 }
 
-impl Turn {
-    pub(super) fn fork(place: Place) -> Turn {
-        Turn { call: place.before_fork(), again: Doing::ForkAgain }
+impl AgentStay {
+    pub(super) fn fork(place: AgentSite) -> AgentStay {
+        AgentStay { call: place.before_fork(), again: ThreadActivity::ForkAgain }
     }
 
-    pub(super) fn remap(place: Place, start: usize, len: usize) -> Turn {
-        Turn { call: place.merge(start, len), again: Doing::RemapAgain }
+    pub(super) fn remap(place: AgentSite, start: usize, len: usize) -> AgentStay {
+        AgentStay { call: place.merge(start, len), again: ThreadActivity::RemapAgain }
     }
 }
 
-impl Turn {
-    pub(super) fn leave(place: Place) -> Turn {
-        Turn { call: place.leave(), again: Doing::FilterAgain }
+impl AgentStay {
+    pub(super) fn leave(place: AgentSite) -> AgentStay {
+        AgentStay { call: place.leave(), again: ThreadActivity::FilterAgain }
     }
 }
 
@@ -71,16 +71,16 @@ struct Birth {
 
 /// All traced threads.
 #[derive(Default)]
-pub(super) struct Family {
+pub(super) struct TracedThreads {
     threads: HashMap<u32, Thread>,
-    places: HashMap<u32, Place>,
+    places: HashMap<u32, AgentSite>,
     last_space: u32,
     births: HashMap<u32, Birth>,
     /// Threads that have stopped for the first time, but that their parents have not reported yet.
     unknown: Vec<u32>,
 }
 
-impl Family {
+impl TracedThreads {
     pub(super) fn knows(&self, thread: u32) -> bool {
         self.threads.contains_key(&thread)
     }
@@ -90,22 +90,22 @@ impl Family {
     }
 
     /// Returns where the agent is in the address space of a thread.
-    pub(super) fn place(&self, thread: u32) -> Option<Place> {
+    pub(super) fn place(&self, thread: u32) -> Option<AgentSite> {
         self.places.get(&self.threads.get(&thread)?.space?).copied()
     }
 
-    pub(super) fn doing(&self, thread: u32) -> &Doing {
-        self.threads.get(&thread).map_or(&Doing::OwnWork, |thread| &thread.doing)
+    pub(super) fn doing(&self, thread: u32) -> &ThreadActivity {
+        self.threads.get(&thread).map_or(&ThreadActivity::OwnWork, |thread| &thread.doing)
     }
 
-    pub(super) fn set(&mut self, thread: u32, doing: Doing) {
+    pub(super) fn set(&mut self, thread: u32, doing: ThreadActivity) {
         self.replace(thread, doing);
     }
 
-    pub(super) fn replace(&mut self, thread: u32, doing: Doing) -> Doing {
+    pub(super) fn replace(&mut self, thread: u32, doing: ThreadActivity) -> ThreadActivity {
         match self.threads.get_mut(&thread) {
             Some(thread) => std::mem::replace(&mut thread.doing, doing),
-            None => Doing::OwnWork,
+            None => ThreadActivity::OwnWork,
         }
     }
 
@@ -118,11 +118,11 @@ impl Family {
     }
 
     /// Notes where the agent is in a thread's address space.
-    pub(super) fn settle(&mut self, thread: u32, place: Place) {
+    pub(super) fn settle(&mut self, thread: u32, place: AgentSite) {
         self.settle_all(&[thread], place);
     }
 
-    fn new_space(&mut self, place: Place) -> u32 {
+    fn new_space(&mut self, place: AgentSite) -> u32 {
         self.last_space += 1;
         self.places.insert(self.last_space, place);
         self.last_space
@@ -136,7 +136,7 @@ impl Family {
     }
 
     /// Notes where the agent is in the address space that these threads share.
-    pub(super) fn settle_all(&mut self, threads: &[u32], place: Place) {
+    pub(super) fn settle_all(&mut self, threads: &[u32], place: AgentSite) {
         let space = self.new_space(place);
         for thread in threads {
             if let Some(thread) = self.threads.get_mut(thread) {
@@ -189,22 +189,22 @@ impl Family {
     }
 
     /// Queues a thread for the agent. Returns whether the thread may enter the agent at once.
-    pub(super) fn queue(&mut self, thread: u32, turn: Turn, saved: Saved) -> bool {
-        self.set(thread, Doing::Waiting(Box::new(Visit { turn, saved })));
+    pub(super) fn queue(&mut self, thread: u32, turn: AgentStay, saved: Saved) -> bool {
+        self.set(thread, ThreadActivity::Waiting(Box::new(Visit { turn, saved })));
         self.is_free(thread)
     }
 
     fn is_free(&self, thread: u32) -> bool {
         let space = self.threads.get(&thread).and_then(|thread| thread.space);
-        let occupies = |thread: &Thread| thread.space == space && matches!(thread.doing, Doing::InAgent(_));
+        let occupies = |thread: &Thread| thread.space == space && matches!(thread.doing, ThreadActivity::InAgent(_));
         !self.threads.values().any(occupies)
     }
 
     /// Sets a thread's registers so that it enters the agent when it is continued.
     pub(super) fn start(&mut self, thread: u32) -> Result<(), Errno> {
-        if let Doing::Waiting(visit) = self.replace(thread, Doing::OwnWork) {
+        if let ThreadActivity::Waiting(visit) = self.replace(thread, ThreadActivity::OwnWork) {
             let begun = visit.turn.call.begin(thread, &visit.saved);
-            self.set(thread, Doing::InAgent(visit));
+            self.set(thread, ThreadActivity::InAgent(visit));
             begun?;
         }
         Ok(())
@@ -212,7 +212,7 @@ impl Family {
 
     /// Sets a thread's registers so that it leaves the agent and repeats its system call when it is continued.
     pub(super) fn leave(&mut self, thread: u32) -> Result<(), Errno> {
-        if let Doing::InAgent(visit) = self.replace(thread, Doing::OwnWork) {
+        if let ThreadActivity::InAgent(visit) = self.replace(thread, ThreadActivity::OwnWork) {
             let Visit { turn, saved } = *visit;
             let left = result(thread).and_then(|_| saved.repeat(thread));
             self.set(thread, (turn.again)(saved));
@@ -227,7 +227,7 @@ impl Family {
 
     /// Continues the threads that may enter the agent now.
     pub(super) fn next_turn(&mut self) {
-        let waits = |(_, thread): &(&u32, &Thread)| matches!(thread.doing, Doing::Waiting(_));
+        let waits = |(_, thread): &(&u32, &Thread)| matches!(thread.doing, ThreadActivity::Waiting(_));
         let waiting: Vec<u32> = self.threads.iter().filter(waits).map(|(id, _)| *id).collect();
         for thread in waiting {
             if self.is_free(thread) && self.start(thread).is_ok() {
@@ -238,20 +238,20 @@ impl Family {
 
     /// Handles a stop caused by a signal or by job control. A thread inside the agent stops only after it has left the agent, because other
     /// threads may wait for the agent.
-    pub(super) fn defer(&mut self, thread: u32, stop: Stop) -> Next {
+    pub(super) fn defer(&mut self, thread: u32, stop: Stop) -> ResumeMode {
         let Some(known) = self.threads.get_mut(&thread) else { return stop.onward() };
         match (&known.doing, stop) {
-            (Doing::InAgent(_), Stop::Signal(libc::SIGSTOP) | Stop::Group(_)) => known.is_to_stop = true,
-            (Doing::InAgent(_), Stop::Pause) => known.is_to_stop = false,
+            (ThreadActivity::InAgent(_), Stop::Signal(libc::SIGSTOP) | Stop::Group(_)) => known.is_to_stop = true,
+            (ThreadActivity::InAgent(_), Stop::Pause) => known.is_to_stop = false,
             _ => return stop.onward(),
         }
-        Next::Run(0)
+        ResumeMode::Run(0)
     }
 }
 
 impl Thread {
     fn new(space: Option<u32>, is_filtered: bool) -> Thread {
-        Thread { space, is_filtered, doing: Doing::OwnWork, is_to_stop: false }
+        Thread { space, is_filtered, doing: ThreadActivity::OwnWork, is_to_stop: false }
     }
 }
 

@@ -10,7 +10,7 @@ use unrack_pager::control::SPAWN;
 use unrack_pager::door::QUESTION;
 
 /// A thread that waits at the reception socket for an answer.
-pub(super) struct Guest {
+pub(super) struct GuestThread {
     pub thread: u32,
     /// The thread is about to start a program; only that program is to be traced, not the thread itself.
     pub is_parent: bool,
@@ -19,18 +19,18 @@ pub(super) struct Guest {
 }
 
 /// Waiting threads that a tracer of this process traces already: the first thread of the program in its seat.
-static WAITING: Mutex<Vec<Guest>> = Mutex::new(Vec::new());
+static WAITING: Mutex<Vec<GuestThread>> = Mutex::new(Vec::new());
 
 /// Returns the guest for a thread that waits to be followed by its tracer; `None` if the thread does not wait.
-pub(super) fn waiting(thread: u32) -> Option<Guest> {
+pub(super) fn waiting(thread: u32) -> Option<GuestThread> {
     let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
     let at = waiting.iter().position(|guest| guest.thread == thread)?;
     Some(waiting.swap_remove(at))
 }
 
-impl Guest {
+impl GuestThread {
     /// Reads a request from a connection. Returns `None` if the request is not valid.
-    pub(super) fn from_question(connection: OwnedFd) -> Option<Guest> {
+    pub(super) fn from_question(connection: OwnedFd) -> Option<GuestThread> {
         let process = sockopt::socket_peercred(&connection).ok()?.pid.as_raw_nonzero().get() as u32;
         let mut question = [0u8; QUESTION];
         if recv(&connection, &mut question[..], RecvFlags::empty()).ok()?.0 != question.len() {
@@ -40,7 +40,7 @@ impl Guest {
             .map(|part| u32::from_ne_bytes(part.try_into().expect("four bytes")));
         let thread = if thread == 0 { process } else { thread };
         let is_its_own = thread == process || proc::threads(process).contains(&thread);
-        is_its_own.then_some(Guest { thread, is_parent: what == SPAWN, process, connection })
+        is_its_own.then_some(GuestThread { thread, is_parent: what == SPAWN, process, connection })
     }
 
     /// Traces the thread, and answers it. Returns whether tracing was permitted.

@@ -42,16 +42,16 @@ mod remote;
 
 use crate::PagingError;
 use crate::control_file::ControlFile;
-use crate::elf::{self, Elf, Entrance};
-use crate::trace::{self, Next, Stop, StopHandler, USUAL, raw};
-pub(crate) use borrow::{Borrowed, Borrower, Refusal, let_go};
+use crate::elf::{self, Elf, PagerEntry};
+use crate::trace::{self, ResumeMode, Stop, StopHandler, USUAL, raw};
+pub(crate) use borrow::{Borrowed, Borrower, BorrowRefusal, let_go};
 pub(crate) use reception::Reception;
 pub(crate) use remote::pass_over;
 
-use family::{Doing, Family, Turn};
-use guest::Guest;
+use family::{ThreadActivity, TracedThreads, AgentStay};
+use guest::GuestThread;
 use image::Image;
-use place::{Entry, Place};
+use place::{Entry, AgentSite};
 use remote::{Saved, repeated, skip_call};
 use rustix::io::Errno;
 use std::collections::HashSet;
@@ -73,7 +73,7 @@ pub(crate) struct Injector {
     image: Image,
     control: ControlFile,
     path: CString,
-    family: Family,
+    family: TracedThreads,
     begins: Begins,
     /// Traced threads whose next program gets the agent (`parents`), and the processes that they have started (`started`).
     parents: HashSet<u32>,
@@ -87,7 +87,7 @@ enum Begins {
     /// A process that runs already.
     Running(u32),
     /// A thread that asked at the reception socket.
-    Guest(Guest),
+    Guest(GuestThread),
 }
 
 impl Injector {
@@ -103,7 +103,7 @@ impl Injector {
             image: Image::new(),
             control,
             path,
-            family: Family::default(),
+            family: TracedThreads::default(),
             begins: Begins::Program,
             parents: HashSet::new(),
             started: HashSet::new(),
@@ -120,7 +120,7 @@ impl Injector {
     }
 
     /// Traces a thread that asked for it. The program that the thread executes or starts next gets the agent.
-    fn admit(control: &Path, guest: Guest) -> Result<(), PagingError> {
+    fn admit(control: &Path, guest: GuestThread) -> Result<(), PagingError> {
         trace::follow(Injector { begins: Begins::Guest(guest), ..Injector::new(control)? })
     }
 
@@ -129,14 +129,14 @@ impl Injector {
         matches!(&self.begins, Begins::Guest(guest) if guest.is_parent && guest.thread == thread)
     }
 
-    fn handle(&mut self, thread: u32, stop: Stop) -> Result<Next, Errno> {
+    fn handle(&mut self, thread: u32, stop: Stop) -> Result<ResumeMode, Errno> {
         if stop == Stop::Signal(libc::SIGSTOP)
             && let Some(guest) = guest::waiting(thread)
         {
             raw::set_options(thread, FOLLOW)?;
             self.parents.insert(thread);
             guest.answer();
-            return Ok(Next::Run(0));
+            return Ok(ResumeMode::Run(0));
         }
         match stop {
             Stop::Exec { before } => self.became_another(thread, before),
@@ -150,16 +150,16 @@ impl Injector {
     }
 
     /// Puts the agent into the program that a process has just executed, if the program needs it.
-    fn became_another(&mut self, thread: u32, before: u32) -> Result<Next, Errno> {
+    fn became_another(&mut self, thread: u32, before: u32) -> Result<ResumeMode, Errno> {
         self.free_slot(thread);
         self.family.became_another(thread, before);
         if !wants_agent(thread) {
             let is_guest = matches!(self.begins, Begins::Guest(_)) || self.started.remove(&thread);
             let is_of_no_interest = is_guest && !self.family.is_filtered(thread);
-            return Ok(if is_of_no_interest { Next::Leave } else { Next::Run(0) });
+            return Ok(if is_of_no_interest { ResumeMode::Leave } else { ResumeMode::Run(0) });
         }
-        self.family.set(thread, Doing::Beginning);
-        Ok(Next::ToSyscallExit(0))
+        self.family.set(thread, ThreadActivity::Beginning);
+        Ok(ResumeMode::ToSyscallExit(0))
     }
 
     /// Frees the slot of the program that a process ran before.
@@ -169,7 +169,7 @@ impl Injector {
         }
     }
 
-    fn begin(&mut self, thread: u32) -> Result<Next, Errno> {
+    fn begin(&mut self, thread: u32) -> Result<ResumeMode, Errno> {
         raw::set_options(thread, FOLLOW)?;
         let saved = Saved::take(thread)?;
         let entry = Entry { is_filtered: self.family.is_filtered(thread), is_late: false };
@@ -177,16 +177,16 @@ impl Injector {
             crate::say(&format!(
                 "process {thread} runs without remote memory: its system calls are filtered (seccomp)"
             ));
-            self.family.set(thread, Doing::OwnWork);
+            self.family.set(thread, ThreadActivity::OwnWork);
             saved.restore(thread)?;
-            return Ok(Next::Run(0));
+            return Ok(ResumeMode::Run(0));
         }
         // A program without a loader keeps the variable, because it may start programs that have a loader.
         if is_loaded(thread) {
             // If this fails, the loader reports that it could not load the library.
             let _ = environment::hide_library(thread, saved.registers.rsp as usize);
         }
-        match Place::take(&self.image, thread, &saved, entry, &self.path) {
+        match AgentSite::take(&self.image, thread, &saved, entry, &self.path) {
             Ok(place) => {
                 self.control.settings.has_agents_filter.store(1, Relaxed);
                 self.family.settle(thread, place);
@@ -194,34 +194,34 @@ impl Injector {
             Err(Errno::SRCH) => return Err(Errno::SRCH),
             Err(why) => crate::say(&format!("a process runs without remote memory: {why}")),
         }
-        self.family.set(thread, Doing::OwnWork);
+        self.family.set(thread, ThreadActivity::OwnWork);
         saved.restore(thread)?;
-        Ok(Next::Run(0))
+        Ok(ResumeMode::Run(0))
     }
 
-    fn gave_birth(&mut self, thread: u32, child: u32) -> Result<Next, Errno> {
-        let is_fork = matches!(self.family.doing(thread), Doing::Forking);
+    fn gave_birth(&mut self, thread: u32, child: u32) -> Result<ResumeMode, Errno> {
+        let is_fork = matches!(self.family.doing(thread), ThreadActivity::Forking);
         if self.family.gave_birth(thread, child, is_fork) {
             // The child has stopped before its parent reported it.
-            if let Ok(Next::Run(_)) = self.was_born(child) {
+            if let Ok(ResumeMode::Run(_)) = self.was_born(child) {
                 let _ = raw::run(child, 0);
             }
         }
         if self.is_parent(thread) {
             self.family.forget(thread);
-            return Ok(Next::Leave);
+            return Ok(ResumeMode::Leave);
         }
         if self.parents.remove(&thread) {
             self.started.insert(child);
             raw::set_options(thread, USUAL)?;
         }
-        Ok(if is_fork { Next::ToSyscallExit(0) } else { Next::Run(0) })
+        Ok(if is_fork { ResumeMode::ToSyscallExit(0) } else { ResumeMode::Run(0) })
     }
 
     /// Prepares a new process or thread before its first instruction.
-    fn was_born(&mut self, thread: u32) -> Result<Next, Errno> {
-        let Some(is_copy) = self.family.take_in(thread) else { return Ok(Next::Hold) };
-        let Some(place) = self.family.place(thread) else { return Ok(Next::Run(0)) };
+    fn was_born(&mut self, thread: u32) -> Result<ResumeMode, Errno> {
+        let Some(is_copy) = self.family.take_in(thread) else { return Ok(ResumeMode::Hold) };
+        let Some(place) = self.family.place(thread) else { return Ok(ResumeMode::Run(0)) };
         if is_copy {
             let saved = Saved::take(thread)?;
             place.in_child().make(thread, &saved)?;
@@ -229,34 +229,34 @@ impl Injector {
         } else {
             pin_control_block(thread, &place)?;
         }
-        Ok(Next::Run(0))
+        Ok(ResumeMode::Run(0))
     }
 
     /// Handles a stop at a system call that a thread is about to make.
-    fn makes_call(&mut self, thread: u32) -> Result<Next, Errno> {
-        match self.family.replace(thread, Doing::OwnWork) {
-            Doing::ForkAgain(saved) => {
+    fn makes_call(&mut self, thread: u32) -> Result<ResumeMode, Errno> {
+        match self.family.replace(thread, ThreadActivity::OwnWork) {
+            ThreadActivity::ForkAgain(saved) => {
                 saved.restore_signals(thread)?;
-                self.family.set(thread, Doing::Forking);
-                return Ok(Next::ToSyscallExit(0));
+                self.family.set(thread, ThreadActivity::Forking);
+                return Ok(ResumeMode::ToSyscallExit(0));
             }
-            Doing::RemapAgain(saved) => {
+            ThreadActivity::RemapAgain(saved) => {
                 saved.restore_signals(thread)?;
-                return Ok(Next::Run(0));
+                return Ok(ResumeMode::Run(0));
             }
-            Doing::FilterAgain(saved) => {
+            ThreadActivity::FilterAgain(saved) => {
                 saved.restore_signals(thread)?;
                 self.family.left(thread);
-                return Ok(Next::Run(0));
+                return Ok(ResumeMode::Run(0));
             }
             _ => {}
         }
-        let Some(place) = self.family.place(thread) else { return Ok(Next::Run(0)) };
+        let Some(place) = self.family.place(thread) else { return Ok(ResumeMode::Run(0)) };
         let registers = raw::registers(thread)?;
         match registers.orig_rax as libc::c_long {
             libc::SYS_mremap => {
-                self.family.set(thread, Doing::Remapping);
-                return Ok(Next::ToSyscallExit(0));
+                self.family.set(thread, ThreadActivity::Remapping);
+                return Ok(ResumeMode::ToSyscallExit(0));
             }
             libc::SYS_mlockall => skip_call(thread, 0)?,
             libc::SYS_set_tid_address => {
@@ -266,20 +266,20 @@ impl Injector {
             libc::SYS_userfaultfd => self.end(thread, gate::OWN_PAGER)?,
             libc::SYS_prctl if registers.rdi != libc::PR_SET_SECCOMP as u64 => {}
             libc::SYS_seccomp if registers.rdi != u64::from(libc::SECCOMP_SET_MODE_FILTER) => {}
-            libc::SYS_prctl | libc::SYS_seccomp => return self.enter(thread, Turn::leave(place)),
+            libc::SYS_prctl | libc::SYS_seccomp => return self.enter(thread, AgentStay::leave(place)),
             libc::SYS_clone3 if shares_memory(thread, registers.rdi as usize) => {}
-            _ => return self.enter(thread, Turn::fork(place)),
+            _ => return self.enter(thread, AgentStay::fork(place)),
         }
-        Ok(Next::Run(0))
+        Ok(ResumeMode::Run(0))
     }
 
     /// Handles a stop at the end of a system call.
-    fn made_call(&mut self, thread: u32) -> Result<Next, Errno> {
-        let doing = self.family.replace(thread, Doing::OwnWork);
+    fn made_call(&mut self, thread: u32) -> Result<ResumeMode, Errno> {
+        let doing = self.family.replace(thread, ThreadActivity::OwnWork);
         let place = self.family.place(thread);
         match (doing, place) {
-            (Doing::Beginning, _) => return self.begin(thread),
-            (Doing::Forking, Some(place)) => {
+            (ThreadActivity::Beginning, _) => return self.begin(thread),
+            (ThreadActivity::Forking, Some(place)) => {
                 let mut saved = Saved::take(thread)?;
                 place.after_fork().make(thread, &saved)?;
                 // The fork was interrupted by a signal. The signal is handled first, and then the thread repeats the fork.
@@ -288,34 +288,34 @@ impl Injector {
                 }
                 saved.restore(thread)?;
             }
-            (Doing::Remapping, Some(place)) => {
+            (ThreadActivity::Remapping, Some(place)) => {
                 let registers = raw::registers(thread)?;
                 if registers.rax as i64 == -i64::from(libc::EFAULT) {
                     let (start, len) = (registers.rdi as usize, registers.rsi as usize);
-                    return self.enter(thread, Turn::remap(place, start, len));
+                    return self.enter(thread, AgentStay::remap(place, start, len));
                 }
             }
             _ => {}
         }
-        Ok(Next::Run(0))
+        Ok(ResumeMode::Run(0))
     }
 
     /// Queues a thread for a long function of the agent, and starts the function if the agent is free.
-    fn enter(&mut self, thread: u32, turn: Turn) -> Result<Next, Errno> {
+    fn enter(&mut self, thread: u32, turn: AgentStay) -> Result<ResumeMode, Errno> {
         let saved = Saved::take(thread)?;
         if !self.family.queue(thread, turn, saved) {
-            return Ok(Next::Hold);
+            return Ok(ResumeMode::Hold);
         }
         self.family.start(thread)?;
-        Ok(Next::Run(0))
+        Ok(ResumeMode::Run(0))
     }
 
     /// Makes a thread leave the agent and repeat the system call for which it had entered, and continues the next thread.
-    fn left_agent(&mut self, thread: u32) -> Result<Next, Errno> {
+    fn left_agent(&mut self, thread: u32) -> Result<ResumeMode, Errno> {
         let result = self.family.leave(thread);
         self.family.next_turn();
         result?;
-        Ok(Next::Run(0))
+        Ok(ResumeMode::Run(0))
     }
 
     /// Ends a program, and notes the reason for the user.
@@ -332,8 +332,8 @@ impl Injector {
 fn wants_agent(process: u32) -> bool {
     match program_of(process).and_then(|elf| elf.entrance()) {
         None => false,
-        Some(Entrance::Agent) => true,
-        Some(Entrance::Preload) => !environment::preloads(process),
+        Some(PagerEntry::Agent) => true,
+        Some(PagerEntry::Preload) => !environment::preloads(process),
     }
 }
 
@@ -350,7 +350,7 @@ const RESTART: i64 = 513;
 const PAGE: usize = unrack_pager::sys::PAGE;
 
 /// Pins the pages to which the kernel writes when a thread ends: its control block, and the word that the thread registered to be cleared.
-fn pin_control_block(thread: u32, place: &Place) -> Result<(), Errno> {
+fn pin_control_block(thread: u32, place: &AgentSite) -> Result<(), Errno> {
     let registers = raw::registers(thread)?;
     for page in pins::control_block(registers.fs_base as usize) {
         place.pin(thread, page)?;
@@ -396,11 +396,11 @@ impl StopHandler for Injector {
         }
     }
 
-    fn stopped(&mut self, thread: u32, stop: Stop) -> Next {
+    fn stopped(&mut self, thread: u32, stop: Stop) -> ResumeMode {
         match self.handle(thread, stop) {
             Ok(next) => next,
             // The thread was killed meanwhile.
-            Err(Errno::SRCH) => Next::Hold,
+            Err(Errno::SRCH) => ResumeMode::Hold,
             Err(_) => stop.onward(),
         }
     }

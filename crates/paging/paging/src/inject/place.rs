@@ -24,7 +24,7 @@ pub(super) struct Entry {
 
 /// The agent in one address space.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct AgentSite {
     /// Address of the agent's mapping (`base`), and its length in bytes (`len`).
     base: usize,
     len: usize,
@@ -47,7 +47,7 @@ pub(super) struct Place {
     instruction: usize,
 }
 
-impl Place {
+impl AgentSite {
     /// Puts the agent into a program and starts its pager. All threads of the program must be stopped. `thread` is one of them, and its
     /// state must be saved.
     ///
@@ -59,8 +59,8 @@ impl Place {
         saved: &Saved,
         entry: Entry,
         control: &CStr,
-    ) -> Result<Place, Errno> {
-        let place = Place::put(image, thread, saved)?;
+    ) -> Result<AgentSite, Errno> {
+        let place = AgentSite::put(image, thread, saved)?;
         if !entry.is_filtered {
             let call = |number, arguments| system_call(thread, saved, place.instruction, number, arguments);
             install_filter(thread, place.buffer(), call)?;
@@ -74,7 +74,7 @@ impl Place {
     ///
     /// # Errors
     /// As for [`Place::take`].
-    pub(super) fn put(image: &Image, thread: u32, saved: &Saved) -> Result<Place, Errno> {
+    pub(super) fn put(image: &Image, thread: u32, saved: &Saved) -> Result<AgentSite, Errno> {
         let instruction = trace::system_call_instruction(thread)?;
         let call = |number, arguments| system_call(thread, saved, instruction, number, arguments);
         let (rw, private) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -91,7 +91,7 @@ impl Place {
         // An inaccessible page separates the agent's data mapping from mappings of the program.
         call(libc::SYS_mprotect, [base + end, PAGE, libc::PROT_NONE as usize, 0, 0, 0])?;
         let function = |name| base + image.function(name);
-        Ok(Place {
+        Ok(AgentSite {
             base,
             len: end + PAGE,
             enter: function("enter"),
@@ -112,8 +112,8 @@ impl Place {
     }
 
     /// Returns the place completed by the address of the table of pinned pages, which is the result of a function of the agent.
-    pub(super) fn pinning_in(self, result: isize) -> Result<Place, Errno> {
-        Ok(Place { pins: or_error(result)?, ..self })
+    pub(super) fn pinning_in(self, result: isize) -> Result<AgentSite, Errno> {
+        Ok(AgentSite { pins: or_error(result)?, ..self })
     }
 
     /// Returns the address and the length in bytes of the agent's mapping.

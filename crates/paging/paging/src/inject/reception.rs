@@ -2,7 +2,7 @@
 //! no library can be preloaded (`preload/src/programs.rs`).
 
 use super::Injector;
-use super::guest::Guest;
+use super::guest::GuestThread;
 use crate::PagingError;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{
@@ -47,7 +47,7 @@ impl Reception {
 
 fn receive(door: &OwnedFd, control: &Path) {
     while let Ok(connection) = accept_with(door.as_fd(), SocketFlags::CLOEXEC) {
-        let Some(guest) = Guest::from_question(connection) else { continue };
+        let Some(guest) = GuestThread::from_question(connection) else { continue };
         if guest.is_traced() {
             guest.meet_its_tracer();
         } else {

@@ -35,11 +35,11 @@ mod stop;
 pub(crate) use exit::system_call_instruction;
 pub(crate) use raw::{USUAL, bury, end_of};
 pub(crate) use request::{TraceAcceptor, TraceRequest, request_pair};
-pub(crate) use stop::{AnyHandler, Forward, Next, Stop, StopHandler};
+pub(crate) use stop::{AnyHandler, Forward, ResumeMode, Stop, StopHandler};
 
 use crate::PagingError;
 use crate::program_end::ProgramEnd;
-use crate::signals::{Asked, ENDS};
+use crate::signals::{EndRequests, ENDS};
 use rustix::process::{Pid, Signal};
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -49,12 +49,12 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::Acquire, Ordering::Relea
 ///
 /// The thread ends when all of them have ended and the first process was released. Dropping the tracer releases the first process.
 pub(crate) struct Tracer {
-    traced: Arc<Traced>,
+    traced: Arc<TracerState>,
 }
 
 /// State that is shared by a tracer and its thread.
 #[derive(Default)]
-struct Traced {
+struct TracerState {
     /// Number of the traced process; 0 if no process has asked yet.
     pid: AtomicU32,
     /// Exit status with which the process is to end, plus [`WANTED`]; 0 if it need not end.
@@ -66,7 +66,7 @@ struct Traced {
 
 const WANTED: u32 = 0x100;
 
-impl Traced {
+impl TracerState {
     /// Notes a signal that is delivered to the process.
     fn note(&self, signal: c_int) {
         if ENDS.contains(&signal) {
@@ -89,7 +89,7 @@ impl Tracer {
         acceptor: TraceAcceptor,
         handler: impl StopHandler + 'static,
     ) -> Result<Tracer, PagingError> {
-        let traced = Arc::new(Traced::default());
+        let traced = Arc::new(TracerState::default());
         let shared = traced.clone();
         std::thread::Builder::new()
             .name("tracer".into())
@@ -110,8 +110,8 @@ impl Tracer {
     }
 
     /// Returns the requests to end that the process has received as signals, whether it handles them or not.
-    pub(crate) fn asked_to_end(&self) -> Asked {
-        Asked { times: self.traced.asked.load(Acquire), signal: self.traced.signal.load(Acquire) }
+    pub(crate) fn asked_to_end(&self) -> EndRequests {
+        EndRequests { times: self.traced.asked.load(Acquire), signal: self.traced.signal.load(Acquire) }
     }
 
     /// Makes the traced process end with this exit status, if it can still be stopped. A process whose thread waits in the kernel for a

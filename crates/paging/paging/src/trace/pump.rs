@@ -1,9 +1,9 @@
 //! The tracer's thread: waits for stops and exits of tracees, and continues stopped threads.
 
-use super::Traced;
+use super::TracerState;
 use super::raw;
 use super::request::TraceAcceptor;
-use super::stop::{Next, Stop, StopHandler};
+use super::stop::{ResumeMode, Stop, StopHandler};
 use crate::proc;
 use rustix::io::Errno;
 use std::sync::atomic::Ordering::Release;
@@ -14,21 +14,21 @@ use std::time::Duration;
 const PACE: Duration = Duration::from_millis(1);
 
 /// Traces the process that asks for it, until no tracee is left.
-pub(super) fn run(acceptor: TraceAcceptor, traced: &Traced, handler: impl StopHandler) {
+pub(super) fn run(acceptor: TraceAcceptor, traced: &TracerState, handler: impl StopHandler) {
     let Some(pid) = acceptor.accept() else { return };
     traced.pid.store(pid, Release);
     serve(Some((pid, traced)), handler);
 }
 
 /// Serves all tracees of this thread until none is left. `kept` is a process whose exit must not be reaped here.
-pub(super) fn serve(kept: Option<(u32, &Traced)>, handler: impl StopHandler) {
+pub(super) fn serve(kept: Option<(u32, &TracerState)>, handler: impl StopHandler) {
     let mut pump = Pump { kept, handler, others: Vec::new() };
     while pump.step().is_ok() {}
 }
 
 struct Pump<'a, H> {
     /// The process whose end only [`super::Tracer::release`] makes visible.
-    kept: Option<(u32, &'a Traced)>,
+    kept: Option<(u32, &'a TracerState)>,
     handler: H,
     /// All other threads that have stopped at least once; every thread stops at its creation.
     others: Vec<u32>,
@@ -93,11 +93,11 @@ impl<H: StopHandler> Pump<'_, H> {
         let next = self.handler.stopped(thread, stop);
         // If a thread was killed meanwhile, the next wait finds its exit.
         let _ = match next {
-            Next::Run(signal) => raw::run(thread, signal),
-            Next::ToSyscallExit(signal) => raw::run_to_syscall_exit(thread, signal),
-            Next::Listen => raw::listen(thread),
-            Next::Hold => Ok(()),
-            Next::Leave => {
+            ResumeMode::Run(signal) => raw::run(thread, signal),
+            ResumeMode::ToSyscallExit(signal) => raw::run_to_syscall_exit(thread, signal),
+            ResumeMode::Listen => raw::listen(thread),
+            ResumeMode::Hold => Ok(()),
+            ResumeMode::Leave => {
                 self.others.retain(|other| *other != thread);
                 raw::detach(thread, 0)
             }

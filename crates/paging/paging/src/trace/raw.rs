@@ -170,7 +170,7 @@ pub(crate) fn sequence_area(thread: u32) -> Option<usize> {
 pub(super) fn stop_now(thread: u32) -> Result<Option<c_int>, Errno> {
     let options = libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT | libc::WNOHANG;
     match wait(libc::P_PID, thread, options).map_err(|_| Errno::SRCH)? {
-        Some(Found { stop: None, .. }) => Err(Errno::SRCH),
+        Some(RawWaitResult { stop: None, .. }) => Err(Errno::SRCH),
         Some(_) => Ok(take_stop(thread)),
         None => Ok(None),
     }
@@ -184,7 +184,7 @@ pub(super) fn next_stop(thread: u32) -> Result<c_int, Errno> {
     loop {
         let found = wait(libc::P_PID, thread, libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT | libc::WNOHANG);
         match found.map_err(|_| Errno::SRCH)? {
-            Some(Found { stop: None, .. }) => return Err(Errno::SRCH),
+            Some(RawWaitResult { stop: None, .. }) => return Err(Errno::SRCH),
             Some(_) => {
                 if let Some(status) = take_stop(thread) {
                     return Ok(status);
@@ -254,7 +254,7 @@ pub(crate) fn message(thread: u32) -> Option<u64> {
 }
 
 /// Result of a wait for a tracee.
-pub(crate) struct Found {
+pub(crate) struct RawWaitResult {
     pub thread: u32,
     /// Status of the stop; `None` if the thread has ended.
     pub stop: Option<c_int>,
@@ -264,7 +264,7 @@ pub(crate) struct Found {
 ///
 /// # Errors
 /// `ECHILD` if the calling thread traces no thread.
-pub(crate) fn look(also_ends: bool, block: bool) -> Result<Option<Found>, Errno> {
+pub(crate) fn look(also_ends: bool, block: bool) -> Result<Option<RawWaitResult>, Errno> {
     let ends = if also_ends { libc::WEXITED } else { 0 };
     let hang = if block { 0 } else { libc::WNOHANG };
     let options = libc::WSTOPPED | libc::WNOWAIT | libc::__WNOTHREAD | ends | hang;
@@ -298,13 +298,13 @@ pub(crate) fn bury(pid: u32) {
     }
 }
 
-fn wait(kind: libc::idtype_t, id: u32, options: c_int) -> Result<Option<Found>, Errno> {
+fn wait(kind: libc::idtype_t, id: u32, options: c_int) -> Result<Option<RawWaitResult>, Errno> {
     let mut info = empty_info();
     waitid(kind, id, options, &mut info)?;
     // SAFETY: `waitid` fills both fields in, or leaves them zero.
     let (thread, status) = unsafe { (info.si_pid() as u32, info.si_status()) };
     let stop = matches!(info.si_code, libc::CLD_TRAPPED | libc::CLD_STOPPED).then_some(status);
-    Ok((thread != 0).then_some(Found { thread, stop }))
+    Ok((thread != 0).then_some(RawWaitResult { thread, stop }))
 }
 
 fn empty_info() -> libc::siginfo_t {

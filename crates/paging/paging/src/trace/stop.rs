@@ -28,7 +28,7 @@ pub(crate) enum Stop {
 
 /// How a stopped thread continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum ResumeMode {
     /// The thread runs, and gets this signal; 0 means no signal.
     Run(c_int),
     /// Like [`Next::Run`], but the thread stops again at the end of its system call.
@@ -49,7 +49,7 @@ pub(crate) trait StopHandler: Send {
     fn begin(&mut self) {}
 
     /// Handles a stop of a thread, and returns how the thread continues.
-    fn stopped(&mut self, thread: u32, stop: Stop) -> Next;
+    fn stopped(&mut self, thread: u32, stop: Stop) -> ResumeMode;
 
     /// Called after a thread has ended.
     fn ended(&mut self, _thread: u32) {}
@@ -63,7 +63,7 @@ impl StopHandler for AnyHandler {
         (**self).begin();
     }
 
-    fn stopped(&mut self, thread: u32, stop: Stop) -> Next {
+    fn stopped(&mut self, thread: u32, stop: Stop) -> ResumeMode {
         (**self).stopped(thread, stop)
     }
 
@@ -76,7 +76,7 @@ impl StopHandler for AnyHandler {
 pub(crate) struct Forward;
 
 impl StopHandler for Forward {
-    fn stopped(&mut self, _: u32, stop: Stop) -> Next {
+    fn stopped(&mut self, _: u32, stop: Stop) -> ResumeMode {
         stop.onward()
     }
 }
@@ -118,11 +118,11 @@ impl Stop {
     }
 
     /// Returns how the thread would continue without a tracer.
-    pub(crate) fn onward(self) -> Next {
+    pub(crate) fn onward(self) -> ResumeMode {
         match self {
-            Stop::Signal(signal) => Next::Run(signal),
-            Stop::Group(_) => Next::Listen,
-            _ => Next::Run(0),
+            Stop::Signal(signal) => ResumeMode::Run(signal),
+            Stop::Group(_) => ResumeMode::Listen,
+            _ => ResumeMode::Run(0),
         }
     }
 }

@@ -73,7 +73,7 @@ fn stops_of_job_control_last_until_the_process_is_continued() {
 fn exec_is_seen_whichever_thread_calls_it() {
     struct Execs(std::sync::mpsc::Sender<u32>);
     impl StopHandler for Execs {
-        fn stopped(&mut self, _: u32, stop: Stop) -> Next {
+        fn stopped(&mut self, _: u32, stop: Stop) -> ResumeMode {
             if let Stop::Exec { before } = stop {
                 self.0.send(before).unwrap();
             }

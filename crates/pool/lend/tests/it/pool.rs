@@ -5,7 +5,7 @@ use unrack_lend::{Endpoint, LentBuffer, Listener, Loan, PeerLink};
 use unrack_pool::cache_control::{Incoherent, MemoryKind};
 use unrack_pool::wire::ListingEntry;
 use unrack_pool::{Client, Manager, manager};
-use unrack_testing::{Folder, Needed, skip};
+use unrack_testing::{TestFolder, TestRequirement, skip};
 
 /// Longest time that an event may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -14,7 +14,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) fn modes() -> Vec<MemoryKind> {
     let flushes = Incoherent::detect();
     if let Err(why) = &flushes {
-        skip(Needed::Flush, why);
+        skip(TestRequirement::Flush, why);
     }
     let incoherent = flushes.is_ok().then_some(MemoryKind::Incoherent);
     [MemoryKind::Coherent, MemoryKind::Model].into_iter().chain(incoherent).collect()
@@ -22,14 +22,14 @@ pub(crate) fn modes() -> Vec<MemoryKind> {
 
 pub(crate) struct Pool {
     _manager: Manager,
-    pub(crate) folder: Folder,
+    pub(crate) folder: TestFolder,
     /// A client that only looks.
     pub(crate) observer: Client,
 }
 
 impl Pool {
     pub(crate) fn new(mode: MemoryKind) -> Pool {
-        let folder = Folder::new("lend");
+        let folder = TestFolder::new("lend");
         let mut options = manager::Options::new(folder.join("pool"), "64MiB".parse().expect("a size"));
         options.mode = mode;
         // The processes of a test are one process.

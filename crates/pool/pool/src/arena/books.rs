@@ -1,8 +1,8 @@
 //! Segments that an arena holds, and the free sections in them.
 
-use super::Shares;
+use super::GrantedPeers;
 use super::classes::CLASSES;
-use super::section::Section;
+use super::section::ArenaSection;
 use super::table::Table;
 use crate::SECTION;
 use crate::client::{Client, Error, Grantee, Segment};
@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Record of an arena's segments and sections. The arena locks it.
 pub(super) struct Books {
     /// Segments, keyed by their offset in the pool.
-    segments: BTreeMap<u64, Held>,
-    shares: Shares,
+    segments: BTreeMap<u64, HeldBuffers>,
+    shares: GrantedPeers,
     /// For each class, the offsets of its sections that have free buffers, except the section that the class currently
     /// takes from.
     partial: [BTreeSet<u64>; CLASSES],
@@ -25,7 +25,7 @@ pub(super) struct Books {
     spare: u32,
 }
 
-struct Held {
+struct HeldBuffers {
     segment: Segment,
     /// True for each free section of the segment.
     free: Vec<bool>,
@@ -87,7 +87,7 @@ impl Books {
         let sections = (extent.bytes / SECTION) as u32;
         self.held += sections;
         self.free += sections;
-        self.segments.insert(extent.offset, Held { segment, free: vec![true; sections as usize] });
+        self.segments.insert(extent.offset, HeldBuffers { segment, free: vec![true; sections as usize] });
         Ok(self.take_sections(count).expect("just leased"))
     }
 
@@ -150,7 +150,7 @@ impl Books {
     }
 
     /// Takes a section of the class that has free buffers.
-    pub(super) fn take_partial(&mut self, class: usize, sections: &Table) -> Option<*mut Section> {
+    pub(super) fn take_partial(&mut self, class: usize, sections: &Table) -> Option<*mut ArenaSection> {
         self.partial[class].pop_first().map(|offset| sections.make(offset))
     }
 
@@ -160,7 +160,7 @@ impl Books {
     }
 }
 
-impl Held {
+impl HeldBuffers {
     /// Returns the index of the first of `count` adjacent free sections.
     fn run(&self, count: u32) -> Option<usize> {
         self.free.windows(count as usize).position(|run| run.iter().all(|free| *free))

@@ -1,7 +1,7 @@
 //! Cache of free buffers, for one thread.
 
 use super::classes::{CLASSES, class_of, size_of_class};
-use super::list::Kept;
+use super::list::CachedBuffer;
 use super::{Arena, Buffer, MOST_SMALL};
 use crate::SECTION;
 use crate::client::Error;
@@ -15,7 +15,7 @@ const MOST_BYTES: u64 = 256 * 1024;
 pub struct Cache {
     arena: Arena,
     /// Kept buffers by class: the buffer's offset in the pool, and a handle of its link in the list of its section.
-    kept: [Vec<(u64, Kept)>; CLASSES],
+    kept: [Vec<(u64, CachedBuffer)>; CLASSES],
 }
 
 impl Cache {

@@ -31,7 +31,7 @@ use crate::wire::Access;
 use crate::{LINE, SECTION};
 use books::Books;
 use classes::{CLASSES, class_of, size_of_class};
-use section::Section;
+use section::ArenaSection;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -40,23 +40,23 @@ use table::Table;
 /// Allocator of a process's buffers. All its buffers are shared with the same peers. Clones refer to the same arena.
 #[derive(Clone)]
 pub struct Arena {
-    inner: Arc<Inner>,
+    inner: Arc<ArenaState>,
 }
 
-struct Inner {
+struct ArenaState {
     client: Client,
     /// Address at which the pool's address space begins.
     base: NonNull<u8>,
     sections: Arc<Table>,
     /// Section from which each class takes its buffers; null if there is none.
-    current: [AtomicPtr<Section>; CLASSES],
+    current: [AtomicPtr<ArenaSection>; CLASSES],
     books: Mutex<Books>,
 }
 
 // SAFETY: `base` is only an address, and all other fields may be sent and shared.
-unsafe impl Send for Inner {}
+unsafe impl Send for ArenaState {}
 // SAFETY: a shared reference gives out `base` only as an address, and all other fields may be shared.
-unsafe impl Sync for Inner {}
+unsafe impl Sync for ArenaState {}
 
 /// Bytes of the pool, which belong to the owner of the buffer until [`Arena::free`] frees them. They are aligned to
 /// cache lines, and a whole number of lines.
@@ -130,7 +130,7 @@ impl Arena {
         let counter: Weak<dyn Counter> = Arc::downgrade(&(sections.clone() as Arc<dyn Counter>));
         client.add_counter(counter);
         Arena {
-            inner: Arc::new(Inner {
+            inner: Arc::new(ArenaState {
                 client: client.clone(),
                 base: NonNull::new(client.space().pointer(0)).expect("no space is at zero"),
                 sections,
@@ -250,7 +250,7 @@ impl Arena {
 
     /// Finds another section for a class whose current section has no free buffer.
     #[cold]
-    fn replenish(&self, class: usize, exhausted: *mut Section) -> Result<(), Error> {
+    fn replenish(&self, class: usize, exhausted: *mut ArenaSection) -> Result<(), Error> {
         let mut books = self.books();
         let current = &self.inner.current[class];
         if current.load(Ordering::Relaxed) != exhausted {
@@ -285,7 +285,7 @@ impl Arena {
     fn close_unused(&self, books: &mut Books) {
         for current in &self.inner.current {
             let section = current.load(Ordering::Relaxed);
-            if known(section).is_some_and(Section::close) {
+            if known(section).is_some_and(ArenaSection::close) {
                 current.store(std::ptr::null_mut(), Ordering::Release);
                 books.give_sections(known(section).expect("just closed").offset, 1);
             }
@@ -293,7 +293,7 @@ impl Arena {
     }
 
     #[inline]
-    fn give(&self, section: &Section, class: usize, buffers: &[u16]) {
+    fn give(&self, section: &ArenaSection, class: usize, buffers: &[u16]) {
         let given = section.list.give(buffers);
         if given.first || given.free == classes::count_of_class(class) {
             self.after_give(section, class);
@@ -302,7 +302,7 @@ impl Arena {
 
     /// Handles a section that had no free buffer and has one now, or whose buffers are all free.
     #[cold]
-    fn after_give(&self, section: &Section, class: usize) {
+    fn after_give(&self, section: &ArenaSection, class: usize) {
         let mut books = self.books();
         let current = self.inner.current[class].load(Ordering::Relaxed);
         if std::ptr::eq(current, section) || section.list.class() != Some(class) {
@@ -332,7 +332,7 @@ impl Arena {
         Ok(self.buffer_at(offset, sections * SECTION))
     }
 
-    fn free_large(&self, section: &Section, offset: u64) {
+    fn free_large(&self, section: &ArenaSection, offset: u64) {
         let sections = section.large();
         assert!(sections > 0 && section.offset == offset, "no buffer begins at {offset:#x}");
         let mut books = self.books();
@@ -343,7 +343,7 @@ impl Arena {
 
     /// Returns the section that contains an offset.
     #[inline(always)]
-    fn section_of(&self, offset: u64) -> &Section {
+    fn section_of(&self, offset: u64) -> &ArenaSection {
         self.inner
             .sections
             .get(offset)
@@ -357,7 +357,7 @@ impl Arena {
 
 /// Dereferences a pointer to a section of a live arena; returns `None` for null.
 #[inline(always)]
-fn known<'a>(section: *mut Section) -> Option<&'a Section> {
+fn known<'a>(section: *mut ArenaSection) -> Option<&'a ArenaSection> {
     // SAFETY: the table makes the sections and drops them with the arena, which the caller borrows.
     unsafe { section.as_ref() }
 }
@@ -366,4 +366,4 @@ fn known<'a>(section: *mut Section) -> Option<&'a Section> {
 const _: () = assert!(size_of_class(0) == LINE as u64);
 
 /// Peers that an arena's segments are granted to, and the access of each peer.
-type Shares = Vec<(Grantee, Access)>;
+type GrantedPeers = Vec<(Grantee, Access)>;

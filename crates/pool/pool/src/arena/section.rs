@@ -1,15 +1,15 @@
 //! State of one section that an arena holds.
 
 use super::classes::{count_of_class, size_of_class};
-use super::list::{List, MOST};
+use super::list::{FreeList, MOST};
 use crate::{LINE, SECTION};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// One section: it is closed, divided into buffers of one class, or the first section of a large buffer.
-pub(super) struct Section {
+pub(super) struct ArenaSection {
     /// Offset in the pool at which the section begins.
     pub offset: u64,
-    pub list: List,
+    pub list: FreeList,
     /// 2^32 divided by the number of lines of a buffer, rounded up; with it, the number of a buffer is found without a
     /// division.
     inverse: AtomicU32,
@@ -17,11 +17,11 @@ pub(super) struct Section {
     large: AtomicU64,
 }
 
-impl Section {
+impl ArenaSection {
     /// Makes a closed section that begins at an offset of the pool.
-    pub(super) fn new(offset: u64) -> Section {
-        let list = List::new(MOST);
-        Section { offset, list, inverse: AtomicU32::new(0), large: AtomicU64::new(0) }
+    pub(super) fn new(offset: u64) -> ArenaSection {
+        let list = FreeList::new(MOST);
+        ArenaSection { offset, list, inverse: AtomicU32::new(0), large: AtomicU64::new(0) }
     }
 
     /// Divides a closed section into buffers of a class. The caller has locked the arena's books.
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn numbers_are_found_without_a_division() {
         for class in 0..CLASSES {
-            let section = Section::new(SECTION * 3);
+            let section = ArenaSection::new(SECTION * 3);
             section.open(class);
             for buffer in 0..count_of_class(class) {
                 assert_eq!(section.number(class, section.place(class, buffer as u16)), buffer as u16);
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "no buffer begins")]
     fn the_middle_of_a_buffer_is_none() {
-        let section = Section::new(SECTION);
+        let section = ArenaSection::new(SECTION);
         section.open(3);
         section.number(3, SECTION + 64);
     }

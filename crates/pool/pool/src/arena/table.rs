@@ -1,14 +1,14 @@
 //! All sections that an arena has ever held, by their section number in the pool.
 
 use super::classes::{count_of_class, size_of_class};
-use super::section::Section;
+use super::section::ArenaSection;
 use crate::SECTION;
 use crate::client::Counter;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Table of sections. A section stays in the table after the arena has returned it, because a slow thread may still
 /// access it; that thread finds the section closed.
-pub(super) struct Table(Box<[AtomicPtr<Section>]>);
+pub(super) struct Table(Box<[AtomicPtr<ArenaSection>]>);
 
 impl Table {
     /// Makes an empty table for a pool of this many sections.
@@ -18,7 +18,7 @@ impl Table {
 
     /// Returns the section that contains an offset, if the arena has ever held it.
     #[inline(always)]
-    pub(super) fn get(&self, offset: u64) -> Option<&Section> {
+    pub(super) fn get(&self, offset: u64) -> Option<&ArenaSection> {
         let slot = self.0.get((offset / SECTION) as usize)?;
         // SAFETY: `make` made the section, and it is dropped with the table.
         unsafe { slot.load(Ordering::Acquire).as_ref() }
@@ -26,13 +26,13 @@ impl Table {
 
     /// Returns the section that begins at an offset of the pool, and makes it if the arena has never held it. The
     /// caller has locked the arena's books.
-    pub(super) fn make(&self, offset: u64) -> *mut Section {
+    pub(super) fn make(&self, offset: u64) -> *mut ArenaSection {
         let slot = &self.0[(offset / SECTION) as usize];
         let known = slot.load(Ordering::Relaxed);
         if !known.is_null() {
             return known;
         }
-        let made = Box::into_raw(Box::new(Section::new(offset)));
+        let made = Box::into_raw(Box::new(ArenaSection::new(offset)));
         slot.store(made, Ordering::Release);
         made
     }

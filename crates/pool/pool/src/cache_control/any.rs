@@ -1,6 +1,6 @@
 //! Memory whose kind is known only at run time.
 
-use super::{Coherent, Incoherent, Model, SharedMemory, Uncached};
+use super::{Coherent, Incoherent, IncoherentModel, SharedMemory, Uncached};
 use crate::sync::AtomicU64;
 
 /// One of the kinds of memory. Each access matches on the kind, which costs one branch that is always predicted.
@@ -11,7 +11,7 @@ pub enum AnyMemory {
     Coherent(Coherent),
     Incoherent(Incoherent),
     Uncached(Uncached),
-    Model(Model),
+    Model(IncoherentModel),
 }
 
 macro_rules! of_its_kind {

@@ -39,7 +39,7 @@ pub use any::AnyMemory;
 pub use coherent::{Coherent, Uncached};
 pub use incoherent::{Incoherent, NoFlush};
 pub use kind::{MemoryKind, UnknownMode};
-pub use model::{Device, DeviceView, Model};
+pub use model::{Device, DeviceView, IncoherentModel};
 
 use crate::sync::AtomicU64;
 

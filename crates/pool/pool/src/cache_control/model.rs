@@ -24,7 +24,7 @@ type Line = [u64; WORDS];
 
 /// One host of a model of incoherent memory.
 #[derive(Clone)]
-pub struct Model(Arc<Host>);
+pub struct IncoherentModel(Arc<Host>);
 
 struct Host {
     /// Address of the memory in which the host loads and stores.
@@ -43,16 +43,16 @@ struct State {
     recent: Vec<usize>,
 }
 
-impl Model {
+impl IncoherentModel {
     /// Makes a host whose random events depend on `seed`.
     ///
     /// # Safety
     /// Each pointer leads to `bytes` bytes and stays valid while this model or a clone of it is used. The memory at
     /// `cache` belongs to this host alone, and was zero at first. Parts may be unmapped as long as they are not used.
-    pub unsafe fn new(cache: *mut u8, device: *mut u8, bytes: usize, seed: u64) -> Model {
+    pub unsafe fn new(cache: *mut u8, device: *mut u8, bytes: usize, seed: u64) -> IncoherentModel {
         assert!((cache as usize | device as usize).is_multiple_of(LINE));
         let state = State { random: SplitMix64::new(seed), clean: HashMap::new(), recent: Vec::new() };
-        Model(Arc::new(Host {
+        IncoherentModel(Arc::new(Host {
             cache: cache as usize,
             device: device as usize,
             bytes,
@@ -82,7 +82,7 @@ impl Model {
     }
 }
 
-impl SharedMemory for Model {
+impl SharedMemory for IncoherentModel {
     unsafe fn publish(&self, at: *const u8, bytes: usize) {
         let host = &self.0;
         let mut state = host.state();
@@ -219,28 +219,28 @@ impl State {
 /// Shared memory of hosts that are threads of a test.
 pub struct Device {
     bytes: usize,
-    memory: Arc<Zeros>,
+    memory: Arc<ZeroedMemory>,
 }
 
 /// One host's view of a [`Device`].
 pub struct DeviceView {
-    pub memory: Model,
-    cache: Zeros,
-    _device: Arc<Zeros>,
+    pub memory: IncoherentModel,
+    cache: ZeroedMemory,
+    _device: Arc<ZeroedMemory>,
 }
 
 impl Device {
     /// Makes a device of this many bytes, rounded up to whole pages.
     pub fn new(bytes: usize) -> Device {
         let bytes = bytes.next_multiple_of(PAGE);
-        Device { bytes, memory: Arc::new(Zeros::new(bytes)) }
+        Device { bytes, memory: Arc::new(ZeroedMemory::new(bytes)) }
     }
 
     /// Adds a host, with an empty cache.
     pub fn host(&self, seed: u64) -> DeviceView {
-        let cache = Zeros::new(self.bytes);
+        let cache = ZeroedMemory::new(self.bytes);
         // SAFETY: the view keeps the cache and the device, and tests use clones of its model only while the view lives.
-        let memory = unsafe { Model::new(cache.base(), self.memory.base(), self.bytes, seed) };
+        let memory = unsafe { IncoherentModel::new(cache.base(), self.memory.base(), self.bytes, seed) };
         DeviceView { memory, cache, _device: self.memory.clone() }
     }
 }
@@ -262,11 +262,11 @@ impl DeviceView {
 #[repr(align(64))]
 struct Zero(#[allow(dead_code)] [AtomicU64; WORDS]);
 
-struct Zeros(Box<[Zero]>);
+struct ZeroedMemory(Box<[Zero]>);
 
-impl Zeros {
-    fn new(bytes: usize) -> Zeros {
-        Zeros((0..bytes / LINE).map(|_| Zero(Default::default())).collect())
+impl ZeroedMemory {
+    fn new(bytes: usize) -> ZeroedMemory {
+        ZeroedMemory((0..bytes / LINE).map(|_| Zero(Default::default())).collect())
     }
 
     fn base(&self) -> *mut u8 {

@@ -3,7 +3,7 @@
 
 use super::channel_link::ChannelLink;
 use super::error::Error;
-use super::inner::Inner;
+use super::inner::ManagerConnection;
 use super::segment::Segment;
 use crate::bells::PeerBell;
 use crate::wire::{Access, Cause, ChannelId, Extent, PeerProcess, Request};
@@ -18,12 +18,12 @@ use std::sync::atomic::Ordering;
 /// *this* peer granted. Pointers into the queue area and into granted segments are valid until the channel is dropped,
 /// whatever the peer does. The contents are untrusted input.
 pub struct Channel {
-    client: Arc<Inner>,
+    client: Arc<ManagerConnection>,
     link: Arc<ChannelLink>,
 }
 
 impl Channel {
-    pub(super) fn new(client: Arc<Inner>, link: Arc<ChannelLink>) -> Channel {
+    pub(super) fn new(client: Arc<ManagerConnection>, link: Arc<ChannelLink>) -> Channel {
         Channel { client, link }
     }
 
@@ -157,7 +157,7 @@ impl Drop for Channel {
 /// Part of a peer's segment that is in use. Once the owner has withdrawn the segment, it is unmapped when its last pin
 /// is dropped.
 pub struct Pin {
-    client: Arc<Inner>,
+    client: Arc<ManagerConnection>,
     link: Arc<ChannelLink>,
     entry: usize,
 }
@@ -175,7 +175,7 @@ impl Drop for Pin {
 
 /// The peer of a channel, as the receiver of grants while the channel exists.
 pub(crate) struct Grantee {
-    client: Arc<Inner>,
+    client: Arc<ManagerConnection>,
     link: Arc<ChannelLink>,
 }
 

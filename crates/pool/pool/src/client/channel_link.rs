@@ -1,7 +1,7 @@
 //! State of a channel: the thread that reads the manager's messages writes it, and the user of the channel reads it.
 
 use crate::bells::PeerBells;
-use crate::space::Space;
+use crate::space::MappedSpace;
 use crate::wire::{Access, Cause, ChannelId, Extent, OpenedChannel, PeerProcess};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -13,7 +13,7 @@ const MOST_GRANTED: usize = 256;
 
 /// Greeting that one side of a channel sends to the other when the channel is opened.
 #[derive(Debug)]
-pub struct Greeting {
+pub struct ChannelGreeting {
     pub bytes: Vec<u8>,
     pub passed: Vec<OwnedFd>,
 }
@@ -29,7 +29,7 @@ pub(super) struct ChannelLink {
     pub(super) rings: bool,
     own_bell: AtomicU32,
     gone: AtomicU32,
-    granted: Box<[Granted]>,
+    granted: Box<[GrantedSegment]>,
     /// Number of entries of `granted` that have ever been used.
     count: AtomicU32,
     /// Index of the entry in which an offset was last found.
@@ -44,7 +44,7 @@ pub(super) struct ChannelLink {
 /// A granted segment. The thread that reads the manager's messages writes it, with `end` last; a withdrawn segment has
 /// an `end` of zero.
 #[derive(Default)]
-struct Granted {
+struct GrantedSegment {
     start: AtomicU64,
     /// End of the segment, a multiple of the page size. The lowest bit is set if this side may write the segment.
     end: AtomicU64,
@@ -58,10 +58,10 @@ struct Granted {
 impl ChannelLink {
     /// Maps the queue area and the bells of a new channel.
     pub(super) fn new(
-        space: &Space,
+        space: &MappedSpace,
         opened: OpenedChannel,
         mut beside: Vec<OwnedFd>,
-    ) -> rustix::io::Result<(ChannelLink, Greeting)> {
+    ) -> rustix::io::Result<(ChannelLink, ChannelGreeting)> {
         // The manager sends a descriptor of the queue area unless the area is in a device, and one of the bells unless
         // the peer is on another host.
         let is_far = opened.peer.is_far();
@@ -86,13 +86,13 @@ impl ChannelLink {
             rings: opened.rings,
             own_bell: AtomicU32::new(0),
             gone: AtomicU32::new(0),
-            granted: (0..MOST_GRANTED).map(|_| Granted::default()).collect(),
+            granted: (0..MOST_GRANTED).map(|_| GrantedSegment::default()).collect(),
             count: AtomicU32::new(0),
             last: AtomicU32::new(0),
             unmapped: Mutex::new(false),
             unmaps_withdrawn: AtomicBool::new(false),
         };
-        Ok((link, Greeting { bytes: opened.greeting, passed }))
+        Ok((link, ChannelGreeting { bytes: opened.greeting, passed }))
     }
 
     /// Returns the channel's identity.
@@ -146,7 +146,7 @@ impl ChannelLink {
     /// The error of the kernel, if the segment cannot be mapped.
     pub(super) fn map(
         &self,
-        space: &Space,
+        space: &MappedSpace,
         segment: Extent,
         file: Option<&OwnedFd>,
         access: Access,
@@ -178,7 +178,7 @@ impl ChannelLink {
     /// the channel is dropped, because a thread may still be reading it. If the user of the channel pins what it uses,
     /// an unpinned segment is unmapped here. Returns whether the segment was unmapped, so that the caller must report
     /// this to the manager.
-    pub(super) fn withdrawn(&self, space: &Space, offset: u64) -> bool {
+    pub(super) fn withdrawn(&self, space: &MappedSpace, offset: u64) -> bool {
         let unmapped = self.unmapped.lock().unwrap_or_else(PoisonError::into_inner);
         let mut stays = *unmapped || !self.unmaps_withdrawn.load(Ordering::Acquire);
         for granted in self.used() {
@@ -193,7 +193,7 @@ impl ChannelLink {
     }
 
     /// Unmaps a withdrawn segment if no part of it is pinned. Returns whether the segment was unmapped.
-    fn unmap_unpinned(&self, space: &Space, granted: &Granted) -> bool {
+    fn unmap_unpinned(&self, space: &MappedSpace, granted: &GrantedSegment) -> bool {
         let is_pinned = granted.pins.load(Ordering::Relaxed) > 0;
         if !self.unmaps_withdrawn.load(Ordering::Acquire) || is_pinned {
             return false;
@@ -214,7 +214,7 @@ impl ChannelLink {
     }
 
     /// Removes one pin of an entry. If the segment was withdrawn and is unmapped now, returns its offset.
-    pub(super) fn unpin(&self, space: &Space, entry: usize) -> Option<u64> {
+    pub(super) fn unpin(&self, space: &MappedSpace, entry: usize) -> Option<u64> {
         let unmapped = self.unmapped.lock().unwrap_or_else(PoisonError::into_inner);
         let granted = &self.granted[entry];
         granted.pins.fetch_sub(1, Ordering::Relaxed);
@@ -235,16 +235,16 @@ impl ChannelLink {
         found.inspect(|&at| self.last.store(at as u32, Ordering::Relaxed)).is_some()
     }
 
-    fn used(&self) -> &[Granted] {
+    fn used(&self) -> &[GrantedSegment] {
         &self.granted[..self.count.load(Ordering::Acquire) as usize]
     }
 
     /// Unmaps everything that was received by the channel. No pointer into it is in use any more.
-    pub(super) fn unmap(&self, space: &Space) {
+    pub(super) fn unmap(&self, space: &MappedSpace) {
         let mut unmapped = self.unmapped.lock().unwrap_or_else(PoisonError::into_inner);
         *unmapped = true;
         let granted = self.used().iter().filter(|granted| granted.mapped.load(Ordering::Relaxed) > 0);
-        let granted = granted.map(Granted::extent);
+        let granted = granted.map(GrantedSegment::extent);
         for extent in std::iter::once(self.queues).chain(granted) {
             // SAFETY: pointers into the memory were valid until the channel was dropped, and it has been dropped.
             unsafe { space.unmap(extent) };
@@ -252,7 +252,7 @@ impl ChannelLink {
     }
 }
 
-impl Granted {
+impl GrantedSegment {
     /// Returns the mapped extent.
     fn extent(&self) -> Extent {
         let offset = self.start.load(Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use super::error::Error;
 use crate::bells::Bells;
 use crate::socket;
-use crate::wire::{self, ClientId, Denied, Hello, Incoming, Welcome};
+use crate::wire::{self, ClientId, Denied, Hello, ReceivedPacket, Welcome};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -20,16 +20,16 @@ pub(super) struct Connecting {
 
 /// Time limit for a manager to accept a connection and to answer the greeting.
 #[derive(Clone, Copy)]
-pub(super) struct Limit {
+pub(super) struct ConnectLimit {
     patience: Duration,
     /// `None` if the end is later than the clock can represent.
     end: Option<Instant>,
 }
 
-impl Limit {
+impl ConnectLimit {
     /// Returns a time limit that starts now.
-    pub(super) fn new(patience: Duration) -> Limit {
-        Limit { patience, end: Instant::now().checked_add(patience) }
+    pub(super) fn new(patience: Duration) -> ConnectLimit {
+        ConnectLimit { patience, end: Instant::now().checked_add(patience) }
     }
 
     fn left(self) -> Duration {
@@ -48,7 +48,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// Connects to the socket of a manager. If the socket is at the user's default path, its folder and the user who serves
 /// it are checked before anything is sent.
-pub(super) fn connect(path: &Path, limit: Limit) -> Result<OwnedFd, Error> {
+pub(super) fn connect(path: &Path, limit: ConnectLimit) -> Result<OwnedFd, Error> {
     let failed = |error: Errno| match error {
         Errno::NOENT | Errno::CONNREFUSED => Error::NoManager(path.into()),
         error => Error::Connect { path: path.into(), error: error.into() },
@@ -79,7 +79,7 @@ pub(super) fn greet(
     socket: &OwnedFd,
     Connecting { path, name, bells }: &Connecting,
     again: Option<ClientId>,
-    limit: Limit,
+    limit: ConnectLimit,
 ) -> Result<(Welcome, Vec<OwnedFd>), Error> {
     let failed = |error: Errno| Error::Connect { path: path.into(), error: error.into() };
     let hello = Hello { name: name.clone(), again };
@@ -88,19 +88,19 @@ pub(super) fn greet(
         return Err(limit.silent(path));
     }
     match wire::receive(socket.as_fd()).map_err(failed)? {
-        Incoming::Packet(bytes, devices) => match wire::read_first::<Result<Welcome, Denied>>(&bytes) {
+        ReceivedPacket::Packet(bytes, devices) => match wire::read_first::<Result<Welcome, Denied>>(&bytes) {
             Ok(welcome) => Ok((welcome?, devices)),
             Err(0) => Err(Error::NotAPool(path.into())),
             Err(theirs) => Err(Denied::Version { theirs }.into()),
         },
-        Incoming::Malformed => Err(Error::NotAPool(path.into())),
+        ReceivedPacket::Malformed => Err(Error::NotAPool(path.into())),
         // The manager ended, or closed the connection without an answer.
-        Incoming::End => Err(Error::NoManager(path.into())),
+        ReceivedPacket::End => Err(Error::NoManager(path.into())),
     }
 }
 
 /// Waits until the socket is readable. Returns false if it does not become readable within the limit.
-pub(super) fn is_readable(socket: &OwnedFd, limit: Limit) -> rustix::io::Result<bool> {
+pub(super) fn is_readable(socket: &OwnedFd, limit: ConnectLimit) -> rustix::io::Result<bool> {
     loop {
         // The kernel's longest wait is limited, so longer times are waited for in several parts.
         let left = limit.left().min(Duration::from_secs(3600));

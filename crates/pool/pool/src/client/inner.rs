@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// Connection to the manager, with the thread that reads from it.
-pub(crate) struct Inner {
+pub(crate) struct ManagerConnection {
     pub(super) link: Arc<Link>,
     /// Thread that reads the manager's messages.
     pub(super) reader: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Inner {
+impl ManagerConnection {
     /// Sends a request to the manager, and waits for a reply without descriptors.
     pub(super) fn ask(&self, request: Request) -> Result<Reply, Error> {
         match self.link.ask(&request, &[], PATIENCE)? {
@@ -24,7 +24,7 @@ impl Inner {
     }
 }
 
-impl Drop for Inner {
+impl Drop for ManagerConnection {
     fn drop(&mut self) {
         let reader = self.reader.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if !self.link.maker().is_here() {

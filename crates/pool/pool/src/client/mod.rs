@@ -28,7 +28,7 @@ mod start;
 
 pub(crate) use channel::Grantee;
 pub use channel::{Channel, Pin};
-pub use channel_link::Greeting;
+pub use channel_link::ChannelGreeting;
 pub use error::Error;
 pub(crate) use link::Counter;
 pub use segment::Segment;
@@ -37,10 +37,10 @@ pub use service::{Offer, Service};
 use crate::bells::{Bell, Bells};
 use crate::cache_control::AnyMemory;
 use crate::process::Maker;
-use crate::space::Space;
+use crate::space::MappedSpace;
 use crate::wire::{self, ClientId, ListingEntry, MOST_PASSED, Reply, Request, Welcome};
 use connect::{Connecting, PATIENCE};
-use inner::Inner;
+use inner::ManagerConnection;
 use link::{Link, Replied};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -54,7 +54,7 @@ use std::time::Duration;
 /// connection refuses requests ([`Error::Forked`]), and dropping it does not affect the parent.
 #[derive(Clone)]
 pub struct Client {
-    inner: Arc<Inner>,
+    inner: Arc<ManagerConnection>,
 }
 
 impl Client {
@@ -86,10 +86,10 @@ impl Client {
     fn connect_within(path: impl AsRef<Path>, name: &str, patience: Duration) -> Result<Client, Error> {
         let bells = Bells::make().map_err(|error| Error::Map(error.into()))?;
         let connecting = Connecting { path: path.as_ref().into(), name: name.into(), bells };
-        let limit = connect::Limit::new(patience);
+        let limit = connect::ConnectLimit::new(patience);
         let socket = connect::connect(&connecting.path, limit)?;
         let (welcome, devices) = connect::greet(&socket, &connecting, None, limit)?;
-        let mut space = Space::reserve(welcome.space_bytes, welcome.mode).map_err(Error::Map)?;
+        let mut space = MappedSpace::reserve(welcome.space_bytes, welcome.mode).map_err(Error::Map)?;
         if let Some(set) = welcome.devices {
             let devices: Vec<BorrowedFd> = devices.iter().map(|device| device.as_fd()).collect();
             space.map_devices(&devices, set).map_err(Error::Map)?;
@@ -100,7 +100,7 @@ impl Client {
             move || link.read()
         });
         let reader = Mutex::new(Some(reader.map_err(Error::Map)?));
-        Ok(Client { inner: Arc::new(Inner { link, reader }) })
+        Ok(Client { inner: Arc::new(ManagerConnection { link, reader }) })
     }
 
     /// Returns the process that connected.
@@ -152,7 +152,7 @@ impl Client {
         own_bell: usize,
         passed: &[BorrowedFd<'_>],
         patience: Duration,
-    ) -> Result<(Channel, Greeting), Error> {
+    ) -> Result<(Channel, ChannelGreeting), Error> {
         if passed.len() > MOST_PASSED {
             return Err(Error::Descriptors);
         }
@@ -181,7 +181,7 @@ impl Client {
         self.inner.link.add_counter(counter);
     }
 
-    pub(crate) fn space(&self) -> &Space {
+    pub(crate) fn space(&self) -> &MappedSpace {
         self.inner.link.space()
     }
 

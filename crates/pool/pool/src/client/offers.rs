@@ -1,6 +1,6 @@
 //! Queue of the clients that ask a service for channels and were not accepted yet.
 
-use super::channel_link::{ChannelLink, Greeting};
+use super::channel_link::{ChannelLink, ChannelGreeting};
 use super::error::Error;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// Queue of offers that were not accepted yet.
 #[derive(Default)]
-pub(super) struct Waiting {
+pub(super) struct WaitingOffers {
     offers: Mutex<Offers>,
     changed: Condvar,
 }
@@ -17,12 +17,12 @@ pub(super) struct Waiting {
 struct Offers {
     ended: bool,
     closed: bool,
-    queue: VecDeque<(Arc<ChannelLink>, Greeting)>,
+    queue: VecDeque<(Arc<ChannelLink>, ChannelGreeting)>,
 }
 
-impl Waiting {
+impl WaitingOffers {
     /// Adds an offer.
-    pub(super) fn push(&self, link: Arc<ChannelLink>, greeting: Greeting) {
+    pub(super) fn push(&self, link: Arc<ChannelLink>, greeting: ChannelGreeting) {
         self.offers().queue.push_back((link, greeting));
         self.changed.notify_one();
     }
@@ -40,7 +40,7 @@ impl Waiting {
     }
 
     /// Waits for an offer; see [`Service::accept`](super::Service::accept).
-    pub(super) fn pop(&self, patience: Duration) -> Result<Option<(Arc<ChannelLink>, Greeting)>, Error> {
+    pub(super) fn pop(&self, patience: Duration) -> Result<Option<(Arc<ChannelLink>, ChannelGreeting)>, Error> {
         let deadline = Instant::now().checked_add(patience);
         let mut offers = self.offers();
         loop {
@@ -67,7 +67,7 @@ impl Waiting {
     }
 
     /// Removes and returns all offers.
-    pub(super) fn take_all(&self) -> VecDeque<(Arc<ChannelLink>, Greeting)> {
+    pub(super) fn take_all(&self) -> VecDeque<(Arc<ChannelLink>, ChannelGreeting)> {
         std::mem::take(&mut self.offers().queue)
     }
 

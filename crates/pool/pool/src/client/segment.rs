@@ -1,6 +1,6 @@
 //! Segment: a part of the pool that this process has leased.
 
-use super::inner::Inner;
+use super::inner::ManagerConnection;
 use crate::wire::{Extent, Request};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use std::sync::Arc;
 /// A segment that this process has leased. Dropping it releases the segment.
 pub struct Segment {
     extent: Extent,
-    client: Arc<Inner>,
+    client: Arc<ManagerConnection>,
 }
 
 impl Segment {
-    pub(super) fn new(client: Arc<Inner>, extent: Extent) -> Segment {
+    pub(super) fn new(client: Arc<ManagerConnection>, extent: Extent) -> Segment {
         Segment { extent, client }
     }
 

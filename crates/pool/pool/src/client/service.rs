@@ -1,11 +1,11 @@
 //! Service of this process: a registered name, and the clients that ask it for channels.
 
 use super::channel::Channel;
-use super::channel_link::{ChannelLink, Greeting};
+use super::channel_link::{ChannelLink, ChannelGreeting};
 use super::connect::PATIENCE;
 use super::error::Error;
-use super::inner::Inner;
-use super::offers::Waiting;
+use super::inner::ManagerConnection;
+use super::offers::WaitingOffers;
 use crate::wire::{Accepted, MOST_PASSED, MOST_REASON, PeerProcess, RefusedCaller, Request};
 use rustix::fd::BorrowedFd;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use std::time::Duration;
 
 /// A registered name. Dropping the service frees the name; channels that it accepted stay open.
 pub struct Service {
-    client: Arc<Inner>,
+    client: Arc<ManagerConnection>,
     name: String,
-    waiting: Arc<Waiting>,
+    waiting: Arc<WaitingOffers>,
 }
 
 impl Service {
-    pub(super) fn register(client: Arc<Inner>, name: &str) -> Result<Service, Error> {
+    pub(super) fn register(client: Arc<ManagerConnection>, name: &str) -> Result<Service, Error> {
         client.link.maker().check()?;
-        let waiting = Arc::new(Waiting::default());
+        let waiting = Arc::new(WaitingOffers::default());
         // The service is added first because offers may arrive before this thread has seen the reply.
         if !client.link.add_service(name, waiting.clone()) {
             return Err(Error::Registered(name.into()));
@@ -74,10 +74,10 @@ impl Drop for Service {
 
 /// Request of a client for a channel. Dropping an offer refuses the request.
 pub struct Offer {
-    client: Arc<Inner>,
+    client: Arc<ManagerConnection>,
     /// This process's side of the channel, until the offer is answered.
     link: Option<Arc<ChannelLink>>,
-    greeting: Greeting,
+    greeting: ChannelGreeting,
 }
 
 impl Offer {
@@ -87,7 +87,7 @@ impl Offer {
     }
 
     /// Returns the client's greeting, with the descriptors that the client passed.
-    pub fn greeting(&mut self) -> &mut Greeting {
+    pub fn greeting(&mut self) -> &mut ChannelGreeting {
         &mut self.greeting
     }
 

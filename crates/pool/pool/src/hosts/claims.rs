@@ -29,7 +29,7 @@ pub(super) const PATIENCE: u8 = 64;
 
 /// Word in the record of the host that writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Word {
+pub(super) enum HostWord {
     /// Current incarnation of the host; zero before the host joins for the first time.
     Incarnation(Host),
     /// Last incarnation of `of` that `by` declares ended.
@@ -40,15 +40,15 @@ pub(super) enum Word {
 
 /// Part of the device that is published or refreshed, in whole cache lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Part {
-    Word(Word),
+pub(super) enum DevicePart {
+    Word(HostWord),
     /// All bytes of a section.
     Section(u32),
 }
 
 /// Reason for an access. The model checker leaves out the accesses of one reason at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Purpose {
+pub(super) enum AccessReason {
     /// First reading of other hosts' claims in [`Take`].
     Look,
     /// This host's claim in [`Take`].
@@ -68,17 +68,17 @@ pub(super) enum Purpose {
 }
 
 /// Access of one host to the shared words, in the same steps as the hardware makes it.
-pub(super) trait Words {
+pub(super) trait WordAccess {
     /// Loads a word, possibly from an outdated copy.
-    fn load(&mut self, word: Word) -> u64;
+    fn load(&mut self, word: HostWord) -> u64;
     /// Stores a word in this host's record, possibly only into a cache.
-    fn store(&mut self, word: Word, value: u64);
+    fn store(&mut self, word: HostWord, value: u64);
     /// Starts to write lines back to the device.
-    fn publish(&mut self, part: Part, why: Purpose);
+    fn publish(&mut self, part: DevicePart, why: AccessReason);
     /// Starts to drop copies of lines, so that later loads fetch them from the device.
-    fn refresh(&mut self, part: Part, why: Purpose);
+    fn refresh(&mut self, part: DevicePart, why: AccessReason);
     /// Completes everything that was started, before any later access.
-    fn fence(&mut self, why: Purpose);
+    fn fence(&mut self, why: AccessReason);
 }
 
 /// Outcome of one step of a rule.
@@ -90,7 +90,7 @@ pub(super) enum Stepped<Rule, Outcome> {
 
 /// Outcome of [`Take`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Taken {
+pub(super) enum ClaimOutcome {
     /// This host has the section.
     Ours,
     /// Another host has the section, or wants it.
@@ -108,15 +108,15 @@ pub(super) struct Claimant {
 
 /// Rule by which a host takes a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Take {
+pub(super) struct ClaimRule {
     us: Claimant,
     section: u32,
-    at: Taking,
+    at: ClaimStep,
     patience: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Taking {
+enum ClaimStep {
     Refresh,
     /// Reads the claim of a host.
     Look(Host),
@@ -128,10 +128,10 @@ enum Taking {
     PublishWithdrawn(Host),
 }
 
-impl Take {
+impl ClaimRule {
     /// Makes the first step of the rule.
-    pub(super) fn new(us: Claimant, section: u32) -> Take {
-        Take { us, section, at: Taking::Refresh, patience: PATIENCE }
+    pub(super) fn new(us: Claimant, section: u32) -> ClaimRule {
+        ClaimRule { us, section, at: ClaimStep::Refresh, patience: PATIENCE }
     }
 
     /// Returns the section that is being taken.
@@ -142,73 +142,73 @@ impl Take {
 
     /// Limits how often the host checks again, for the model.
     #[cfg(test)]
-    pub(super) fn with_patience(self, patience: u8) -> Take {
-        Take { patience, ..self }
+    pub(super) fn with_patience(self, patience: u8) -> ClaimRule {
+        ClaimRule { patience, ..self }
     }
 
     /// Makes one access. `ended` has, for each host, the last incarnation that is known to have ended.
-    pub(super) fn step(self, words: &mut impl Words, ended: &[u64]) -> Stepped<Take, Taken> {
-        let Take { us, section, .. } = self;
-        let ours = Word::Claim { by: us.host, section };
-        let is_claimed = |words: &mut dyn FnMut(Word) -> u64, by: Host| {
-            let claim = words(Word::Claim { by, section });
+    pub(super) fn step(self, words: &mut impl WordAccess, ended: &[u64]) -> Stepped<ClaimRule, ClaimOutcome> {
+        let ClaimRule { us, section, .. } = self;
+        let ours = HostWord::Claim { by: us.host, section };
+        let is_claimed = |words: &mut dyn FnMut(HostWord) -> u64, by: Host| {
+            let claim = words(HostWord::Claim { by, section });
             claim > ended[by]
         };
         let next = |from: Host| (from..us.hosts).find(|&host| host != us.host);
         let at = match self.at {
-            Taking::Refresh => {
-                self.refresh_others(words, Purpose::Look);
-                next(0).map_or(Taking::Store, Taking::Look)
+            ClaimStep::Refresh => {
+                self.refresh_others(words, AccessReason::Look);
+                next(0).map_or(ClaimStep::Store, ClaimStep::Look)
             }
-            Taking::Look(by) if is_claimed(&mut |word| words.load(word), by) => {
-                return Stepped::Done(Taken::Of(by));
+            ClaimStep::Look(by) if is_claimed(&mut |word| words.load(word), by) => {
+                return Stepped::Done(ClaimOutcome::Of(by));
             }
-            Taking::Look(by) => next(by + 1).map_or(Taking::Store, Taking::Look),
-            Taking::Store => {
+            ClaimStep::Look(by) => next(by + 1).map_or(ClaimStep::Store, ClaimStep::Look),
+            ClaimStep::Store => {
                 words.store(ours, us.incarnation);
-                Taking::Publish
+                ClaimStep::Publish
             }
-            Taking::Publish => {
-                words.publish(Part::Word(ours), Purpose::Claim);
-                Taking::RefreshAgain
+            ClaimStep::Publish => {
+                words.publish(DevicePart::Word(ours), AccessReason::Claim);
+                ClaimStep::RefreshAgain
             }
             // The fence of this refresh also completes the publishing, so from here on other hosts see this host's
             // claim.
-            Taking::RefreshAgain => {
-                self.refresh_others(words, Purpose::Check);
+            ClaimStep::RefreshAgain => {
+                self.refresh_others(words, AccessReason::Check);
                 match next(0) {
-                    Some(host) => Taking::Check(host),
-                    None => return Stepped::Done(Taken::Ours),
+                    Some(host) => ClaimStep::Check(host),
+                    None => return Stepped::Done(ClaimOutcome::Ours),
                 }
             }
-            Taking::Check(by) if is_claimed(&mut |word| words.load(word), by) => {
+            ClaimStep::Check(by) if is_claimed(&mut |word| words.load(word), by) => {
                 if by > us.host && self.patience > 0 {
                     let patience = self.patience - 1;
-                    return Stepped::Going(Take { at: Taking::RefreshAgain, patience, ..self });
+                    return Stepped::Going(ClaimRule { at: ClaimStep::RefreshAgain, patience, ..self });
                 }
-                Taking::Withdraw(by)
+                ClaimStep::Withdraw(by)
             }
-            Taking::Check(by) => match next(by + 1) {
-                Some(host) => Taking::Check(host),
-                None => return Stepped::Done(Taken::Ours),
+            ClaimStep::Check(by) => match next(by + 1) {
+                Some(host) => ClaimStep::Check(host),
+                None => return Stepped::Done(ClaimOutcome::Ours),
             },
-            Taking::Withdraw(of) => {
+            ClaimStep::Withdraw(of) => {
                 words.store(ours, 0);
-                Taking::PublishWithdrawn(of)
+                ClaimStep::PublishWithdrawn(of)
             }
-            Taking::PublishWithdrawn(of) => {
-                words.publish(Part::Word(ours), Purpose::Withdraw);
-                words.fence(Purpose::Withdraw);
-                return Stepped::Done(Taken::Of(of));
+            ClaimStep::PublishWithdrawn(of) => {
+                words.publish(DevicePart::Word(ours), AccessReason::Withdraw);
+                words.fence(AccessReason::Withdraw);
+                return Stepped::Done(ClaimOutcome::Of(of));
             }
         };
-        Stepped::Going(Take { at, ..self })
+        Stepped::Going(ClaimRule { at, ..self })
     }
 
     /// Drops the copies of all other hosts' claims.
-    fn refresh_others(&self, words: &mut impl Words, why: Purpose) {
+    fn refresh_others(&self, words: &mut impl WordAccess, why: AccessReason) {
         for by in (0..self.us.hosts).filter(|&host| host != self.us.host) {
-            words.refresh(Part::Word(Word::Claim { by, section: self.section }), why);
+            words.refresh(DevicePart::Word(HostWord::Claim { by, section: self.section }), why);
         }
         words.fence(why);
     }
@@ -237,17 +237,17 @@ impl Release {
     }
 
     /// Makes one access.
-    pub(super) fn step(self, words: &mut impl Words) -> Stepped<Release, ()> {
-        let ours = Word::Claim { by: self.us, section: self.section };
+    pub(super) fn step(self, words: &mut impl WordAccess) -> Stepped<Release, ()> {
+        let ours = HostWord::Claim { by: self.us, section: self.section };
         let at = match self.at {
             // The contents are published first, because a dirty line that is written back later would overwrite data of
             // the next host.
             Releasing::PublishContents => {
-                words.publish(Part::Section(self.section), Purpose::Contents);
+                words.publish(DevicePart::Section(self.section), AccessReason::Contents);
                 Releasing::Fence
             }
             Releasing::Fence => {
-                words.fence(Purpose::Contents);
+                words.fence(AccessReason::Contents);
                 Releasing::Store
             }
             Releasing::Store => {
@@ -255,8 +255,8 @@ impl Release {
                 Releasing::Publish
             }
             Releasing::Publish => {
-                words.publish(Part::Word(ours), Purpose::Withdraw);
-                words.fence(Purpose::Withdraw);
+                words.publish(DevicePart::Word(ours), AccessReason::Withdraw);
+                words.fence(AccessReason::Withdraw);
                 return Stepped::Done(());
             }
         };
@@ -288,12 +288,12 @@ impl Join {
 
     /// Makes one access. `ended` is the last incarnation of this host that is known to have ended. The outcome is the
     /// new incarnation.
-    pub(super) fn step(self, words: &mut impl Words, ended: u64) -> Stepped<Join, u64> {
-        let ours = Word::Incarnation(self.us);
+    pub(super) fn step(self, words: &mut impl WordAccess, ended: u64) -> Stepped<Join, u64> {
+        let ours = HostWord::Incarnation(self.us);
         let at = match self.at {
             Joining::Refresh => {
-                words.refresh(Part::Word(ours), Purpose::Join);
-                words.fence(Purpose::Join);
+                words.refresh(DevicePart::Word(ours), AccessReason::Join);
+                words.fence(AccessReason::Join);
                 Joining::Load
             }
             Joining::Load => {
@@ -302,11 +302,11 @@ impl Join {
                 Joining::Publish(incarnation)
             }
             Joining::Publish(incarnation) => {
-                words.publish(Part::Word(ours), Purpose::Join);
+                words.publish(DevicePart::Word(ours), AccessReason::Join);
                 Joining::Fence(incarnation)
             }
             Joining::Fence(incarnation) => {
-                words.fence(Purpose::Join);
+                words.fence(AccessReason::Join);
                 return Stepped::Done(incarnation);
             }
         };
@@ -316,26 +316,26 @@ impl Join {
 
 /// Declares that all incarnations of a host up to `incarnation` have ended, so that no store of theirs can reach the
 /// device any more. Only a fencing agent can guarantee this.
-pub(super) fn declare(words: &mut impl Words, by: Host, of: Host, incarnation: u64) {
-    let ours = Word::Ended { by, of };
+pub(super) fn declare(words: &mut impl WordAccess, by: Host, of: Host, incarnation: u64) {
+    let ours = HostWord::Ended { by, of };
     let known = words.load(ours);
     words.store(ours, known.max(incarnation));
-    words.publish(Part::Word(ours), Purpose::Declare);
-    words.fence(Purpose::Declare);
+    words.publish(DevicePart::Word(ours), AccessReason::Declare);
+    words.fence(AccessReason::Declare);
 }
 
 /// Returns the last incarnation of a host that is known to have ended. This is the current incarnation if some host
 /// declared it ended, and otherwise the one before it.
-pub(super) fn learn(words: &mut impl Words, hosts: usize, of: Host) -> u64 {
+pub(super) fn learn(words: &mut impl WordAccess, hosts: usize, of: Host) -> u64 {
     let words_of = |by: Host| match by == of {
-        true => Word::Incarnation(of),
-        false => Word::Ended { by, of },
+        true => HostWord::Incarnation(of),
+        false => HostWord::Ended { by, of },
     };
     for by in 0..hosts {
-        words.refresh(Part::Word(words_of(by)), Purpose::Learn);
+        words.refresh(DevicePart::Word(words_of(by)), AccessReason::Learn);
     }
-    words.fence(Purpose::Learn);
-    let current = words.load(Word::Incarnation(of));
+    words.fence(AccessReason::Learn);
+    let current = words.load(HostWord::Incarnation(of));
     let declared = (0..hosts).filter(|&by| by != of).map(|by| words.load(words_of(by)));
     // An incarnation that has not begun cannot have ended, so such a declaration is noise and is ignored.
     let declared = declared.filter(|&ended| ended <= current);

@@ -10,7 +10,7 @@
 //!
 //! All numbers are little-endian words of 64 bits. Their offsets are offsets in the interleave set.
 
-use super::claims::{Host, Word};
+use super::claims::{Host, HostWord};
 use crate::cache_control::{LINE, MemoryKind};
 use crate::interleave::Interleave;
 use crate::{PAGE, SECTION};
@@ -174,15 +174,15 @@ impl Superblock {
             mode: *usize::try_from(words[10]).ok().and_then(|at| MODES.get(at)).ok_or(Unusable::Damaged)?,
         };
         let fits = (1..=MOST_HOSTS).contains(&found.hosts)
-            && Layout::new(found.hosts, found.sections, found.set).record_sections() < found.sections
+            && DeviceLayout::new(found.hosts, found.sections, found.set).record_sections() < found.sections
             && found.queue_bytes.is_multiple_of(PAGE)
             && (PAGE..=SECTION).contains(&found.queue_bytes);
         fits.then_some(found).ok_or(Unusable::Damaged)
     }
 
     /// Returns the layout of the records.
-    pub(super) fn layout(self) -> Layout {
-        Layout::new(self.hosts, self.sections, self.set)
+    pub(super) fn layout(self) -> DeviceLayout {
+        DeviceLayout::new(self.hosts, self.sections, self.set)
     }
 
     /// Returns a description of the properties that must be the same on all devices of a pool and in all its managers.
@@ -204,15 +204,15 @@ fn checksum(words: &[u64; SUPERBLOCK_WORDS]) -> u64 {
 
 /// Offsets of the records, in bytes of the interleave set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct DeviceLayout {
     pub hosts: u64,
     pub sections: u64,
     set: Interleave,
 }
 
-impl Layout {
-    pub(super) fn new(hosts: u32, sections: u32, set: Interleave) -> Layout {
-        Layout { hosts: hosts.into(), sections: sections.into(), set }
+impl DeviceLayout {
+    pub(super) fn new(hosts: u32, sections: u32, set: Interleave) -> DeviceLayout {
+        DeviceLayout { hosts: hosts.into(), sections: sections.into(), set }
     }
 
     /// Returns the offset of the superblock of a device.
@@ -237,11 +237,11 @@ impl Layout {
     }
 
     /// Returns the offset of a word that the rules for claims use.
-    pub(super) fn word(&self, word: Word) -> u64 {
+    pub(super) fn word(&self, word: HostWord) -> u64 {
         match word {
-            Word::Incarnation(host) => self.head(host, head::INCARNATION),
-            Word::Ended { by, of } => self.head(by, head::ENDED + of as u64),
-            Word::Claim { by, section } => {
+            HostWord::Incarnation(host) => self.head(host, head::INCARNATION),
+            HostWord::Ended { by, of } => self.head(by, head::ENDED + of as u64),
+            HostWord::Claim { by, section } => {
                 debug_assert!(u64::from(section) < self.sections);
                 self.claims() + by as u64 * self.claims_bytes() + u64::from(section) * 8
             }
@@ -310,17 +310,17 @@ mod tests {
         let layout = superblock().layout();
         assert_eq!([layout.superblock(0), layout.superblock(1)], [0, 4096]);
         let words = [
-            layout.word(Word::Incarnation(0)),
-            layout.word(Word::Incarnation(2)),
+            layout.word(HostWord::Incarnation(0)),
+            layout.word(HostWord::Incarnation(2)),
             layout.head_word(0, HeadWord::Boot(1)),
             layout.head_word(0, HeadWord::Standing),
             layout.head_word(0, HeadWord::Doorbell),
             layout.head_word(0, HeadWord::Heartbeat),
-            layout.word(Word::Ended { by: 0, of: 2 }),
+            layout.word(HostWord::Ended { by: 0, of: 2 }),
             layout.head_word(0, HeadWord::Name(0)),
             layout.head_word(0, HeadWord::Link(1, LinkWord::Read)),
-            layout.word(Word::Claim { by: 0, section: 5 }),
-            layout.word(Word::Claim { by: 1, section: 0 }),
+            layout.word(HostWord::Claim { by: 0, section: 5 }),
+            layout.word(HostWord::Claim { by: 1, section: 0 }),
             layout.ring(0, 1),
             layout.ring(2, 0),
             layout.end(),
@@ -369,15 +369,15 @@ mod tests {
         /// Checks that no two words share a byte, and that no line has two writers.
         #[test]
         fn records_do_not_overlap(hosts in 1..=MOST_HOSTS, sections in 8u32..3000, devices in 1u32..5) {
-            let layout = Layout::new(hosts, sections, Interleave::new(devices, 4096).unwrap());
+            let layout = DeviceLayout::new(hosts, sections, Interleave::new(devices, 4096).unwrap());
             let mut writers = std::collections::BTreeMap::new();
             let mut seen = std::collections::BTreeSet::new();
             for host in 0..hosts as usize {
-                let mut words = vec![layout.word(Word::Incarnation(host))];
-                words.extend((0..hosts as usize).map(|of| layout.word(Word::Ended { by: host, of })));
+                let mut words = vec![layout.word(HostWord::Incarnation(host))];
+                words.extend((0..hosts as usize).map(|of| layout.word(HostWord::Ended { by: host, of })));
                 let claims = [0, 1, sections / 2, sections - 1];
                 let claims: std::collections::BTreeSet<u32> = claims.into_iter().collect();
-                words.extend(claims.into_iter().map(|section| layout.word(Word::Claim { by: host, section })));
+                words.extend(claims.into_iter().map(|section| layout.word(HostWord::Claim { by: host, section })));
                 let heads = [HeadWord::Boot(0), HeadWord::Boot(1), HeadWord::Standing];
                 let heads = heads.into_iter().chain([HeadWord::Socket, HeadWord::Doorbell, HeadWord::Heartbeat]);
                 words.extend(heads.map(|word| layout.head_word(host, word)));

@@ -1,9 +1,9 @@
 //! This host as a member of the group that shares a device: how it joins, shows a heartbeat, and claims sections.
 
-use super::claims::{Claimant, Host, Join, Release, Stepped, Take, Taken, Word, declare, learn};
+use super::claims::{Claimant, Host, Join, Release, Stepped, ClaimRule, ClaimOutcome, HostWord, declare, learn};
 use super::layout::{HeadWord, NAME_WORDS, Superblock};
 use super::records::Records;
-use crate::space::Space;
+use crate::space::MappedSpace;
 use crate::wire::Extent;
 use crate::{PAGE, SECTION};
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ const LEFT: u64 = 2;
 
 /// Identity that this host shows to the other hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct HostIdentity {
     /// Number of the host, which is an index into the records. Each kernel must have a different number.
     pub host: u32,
     /// Name of the host, which is shown to people who list the pool.
@@ -68,7 +68,7 @@ pub(crate) struct HostRecord {
 }
 
 /// Membership of this host in the group that shares a device.
-pub(crate) struct Member {
+pub(crate) struct Membership {
     pub(super) records: Records,
     us: Claimant,
     /// For each host, the last incarnation that is known to have ended.
@@ -84,7 +84,7 @@ pub(crate) struct Member {
     next_look: Option<Instant>,
 }
 
-impl Member {
+impl Membership {
     /// Joins the group of hosts that share a device, which is mapped as a whole. `programs_remain` is true if programs
     /// still run that used the device under an earlier manager of this host.
     ///
@@ -92,18 +92,18 @@ impl Member {
     /// If the device has no record for this host, another manager serves this host, or the host was declared ended
     /// while its programs still run.
     pub(crate) fn join(
-        space: Arc<Space>,
+        space: Arc<MappedSpace>,
         superblock: &Superblock,
-        identity: &Identity,
+        identity: &HostIdentity,
         programs_remain: bool,
         silence: Duration,
-    ) -> Result<Member, CannotJoin> {
+    ) -> Result<Membership, CannotJoin> {
         if identity.host >= superblock.hosts {
             return Err(CannotJoin::NoSuchHost(superblock.hosts));
         }
         let layout = superblock.layout();
         let host = identity.host as Host;
-        let mut member = Member {
+        let mut member = Membership {
             records: Records::new(space, layout),
             us: Claimant { host, incarnation: 0, hosts: superblock.hosts as usize },
             ended: vec![0; superblock.hosts as usize],
@@ -117,7 +117,7 @@ impl Member {
         };
         member.check_unserved(identity, silence)?;
         member.learn_all();
-        let current = member.records.get_word(Word::Incarnation(host));
+        let current = member.records.get_word(HostWord::Incarnation(host));
         let same_boot =
             member.boot() == identity.boot && member.records.get(host, HeadWord::Standing) == SERVING;
         let was_ended = current <= member.ended[host];
@@ -133,7 +133,7 @@ impl Member {
     }
 
     /// Checks that no other manager serves this host. A manager that serves is recognized by its moving heartbeat.
-    fn check_unserved(&self, identity: &Identity, silence: Duration) -> Result<(), CannotJoin> {
+    fn check_unserved(&self, identity: &HostIdentity, silence: Duration) -> Result<(), CannotJoin> {
         let host = self.us.host;
         let get = |word| self.records.get(host, word);
         let is_ours = self.boot() == identity.boot && get(HeadWord::Socket) == identity.socket;
@@ -174,7 +174,7 @@ impl Member {
         self.ended[self.us.host] = self.us.incarnation - 1;
     }
 
-    fn introduce(&mut self, identity: &Identity) {
+    fn introduce(&mut self, identity: &HostIdentity) {
         let host = self.us.host;
         let mut name = identity.name.as_bytes().to_vec();
         name.truncate(NAME_WORDS as usize * 8);
@@ -259,7 +259,7 @@ impl Member {
 
     /// Returns the current incarnation of a host, and whether it is known to have ended.
     pub(crate) fn incarnation_of(&self, host: Host) -> (u64, bool) {
-        let incarnation = self.records.get_word(Word::Incarnation(host));
+        let incarnation = self.records.get_word(HostWord::Incarnation(host));
         (incarnation, incarnation <= self.ended[host])
     }
 
@@ -299,7 +299,7 @@ impl Member {
     fn take_all(&mut self, range: std::ops::Range<u32>) -> Result<(), u32> {
         for section in range.clone() {
             self.beat(Instant::now());
-            if self.held.contains(&section) || self.take_one(section) != Taken::Ours {
+            if self.held.contains(&section) || self.take_one(section) != ClaimOutcome::Ours {
                 self.give(range.start..section);
                 return Err(section);
             }
@@ -308,8 +308,8 @@ impl Member {
         Ok(())
     }
 
-    fn take_one(&mut self, section: u32) -> Taken {
-        let mut take = Take::new(self.us, section);
+    fn take_one(&mut self, section: u32) -> ClaimOutcome {
+        let mut take = ClaimRule::new(self.us, section);
         loop {
             match take.step(&mut self.records, &self.ended) {
                 Stepped::Going(next) => take = next,
@@ -352,7 +352,7 @@ impl Member {
     }
 
     fn claim(&self, by: Host, section: u32) -> u64 {
-        self.records.get_word(Word::Claim { by, section })
+        self.records.get_word(HostWord::Claim { by, section })
     }
 
     fn all(&self) -> std::ops::Range<u32> {

@@ -24,18 +24,18 @@ enum Line {
 }
 
 /// Contents of a line, with only the words that the model needs.
-type Content = [u8; 3];
+type LineContent = [u8; 3];
 
 /// Copy of a line in a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Copied {
-    content: Content,
+    content: LineContent,
     dirty: bool,
 }
 
 /// Operation that ends at any later moment, at the latest at the fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Begun {
+enum DelayedStep {
     Publish(Line),
     Refresh(Line),
 }
@@ -44,16 +44,16 @@ enum Begun {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct Cache {
     copies: BTreeMap<Line, Copied>,
-    begun: BTreeSet<Begun>,
+    begun: BTreeSet<DelayedStep>,
 }
 
-type Device = BTreeMap<Line, Content>;
+type Device = BTreeMap<Line, LineContent>;
 
-fn line_of(word: Word) -> (Line, usize) {
+fn line_of(word: HostWord) -> (Line, usize) {
     match word {
-        Word::Incarnation(host) => (Line::Head(host), host),
-        Word::Ended { by, of } => (Line::Head(by), of),
-        Word::Claim { by, section } => (Line::Claims(by), section as usize),
+        HostWord::Incarnation(host) => (Line::Head(host), host),
+        HostWord::Ended { by, of } => (Line::Head(by), of),
+        HostWord::Claim { by, section } => (Line::Claims(by), section as usize),
     }
 }
 
@@ -70,18 +70,18 @@ impl Cache {
         }
     }
 
-    fn end(&mut self, device: &mut Device, begun: Begun) {
+    fn end(&mut self, device: &mut Device, begun: DelayedStep) {
         self.begun.remove(&begun);
-        let (Begun::Publish(line) | Begun::Refresh(line)) = begun;
+        let (DelayedStep::Publish(line) | DelayedStep::Refresh(line)) = begun;
         self.write_back(device, line);
-        if matches!(begun, Begun::Refresh(_)) {
+        if matches!(begun, DelayedStep::Refresh(_)) {
             self.copies.remove(&line);
         }
     }
 }
 
 /// Access of one host, without the accesses that the test leaves out.
-struct Access<'a> {
+struct ModelAccess<'a> {
     cache: &'a mut Cache,
     device: &'a mut Device,
     without: Option<Omitted>,
@@ -90,47 +90,47 @@ struct Access<'a> {
 /// Accesses that are left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Omitted {
-    Publish(Purpose),
-    Refresh(Purpose),
-    Fence(Purpose),
+    Publish(AccessReason),
+    Refresh(AccessReason),
+    Fence(AccessReason),
 }
 
-impl Access<'_> {
-    fn part(part: Part) -> Line {
+impl ModelAccess<'_> {
+    fn part(part: DevicePart) -> Line {
         match part {
-            Part::Word(word) => line_of(word).0,
-            Part::Section(section) => Line::Contents(section),
+            DevicePart::Word(word) => line_of(word).0,
+            DevicePart::Section(section) => Line::Contents(section),
         }
     }
 }
 
-impl Words for Access<'_> {
-    fn load(&mut self, word: Word) -> u64 {
+impl WordAccess for ModelAccess<'_> {
+    fn load(&mut self, word: HostWord) -> u64 {
         let (line, at) = line_of(word);
         self.cache.load(self.device, line).content[at].into()
     }
 
-    fn store(&mut self, word: Word, value: u64) {
+    fn store(&mut self, word: HostWord, value: u64) {
         let (line, at) = line_of(word);
         let copy = self.cache.load(self.device, line);
         copy.content[at] = value as u8;
         copy.dirty = true;
     }
 
-    fn publish(&mut self, part: Part, why: Purpose) {
+    fn publish(&mut self, part: DevicePart, why: AccessReason) {
         if self.without != Some(Omitted::Publish(why)) {
-            self.cache.begun.insert(Begun::Publish(Self::part(part)));
+            self.cache.begun.insert(DelayedStep::Publish(Self::part(part)));
         }
     }
 
-    fn refresh(&mut self, part: Part, why: Purpose) {
+    fn refresh(&mut self, part: DevicePart, why: AccessReason) {
         let line = Self::part(part);
         if self.without != Some(Omitted::Refresh(why)) && self.cache.copies.contains_key(&line) {
-            self.cache.begun.insert(Begun::Refresh(line));
+            self.cache.begun.insert(DelayedStep::Refresh(line));
         }
     }
 
-    fn fence(&mut self, why: Purpose) {
+    fn fence(&mut self, why: AccessReason) {
         if self.without != Some(Omitted::Fence(why)) {
             for begun in self.cache.begun.clone() {
                 self.cache.end(self.device, begun);
@@ -141,12 +141,12 @@ impl Words for Access<'_> {
 
 /// Current activity of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Doing {
+enum HostActivity {
     Joining(Join),
     /// Decides what to do next.
     Idle,
     /// Takes a section. The flag is true while no other host has or wants the section.
-    Taking(Take, bool),
+    Taking(ClaimRule, bool),
     /// Writes the contents of a section that it has taken.
     Writing(u32, Write),
     Releasing(Release),
@@ -164,9 +164,9 @@ enum Write {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Member {
+struct ModelMember {
     cache: Cache,
-    doing: Doing,
+    doing: HostActivity,
     incarnation: u64,
     /// For each host, the last incarnation that this host knows to have ended.
     ended: Vec<u64>,
@@ -177,7 +177,7 @@ struct Member {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Rack {
     device: Device,
-    members: Vec<Member>,
+    members: Vec<ModelMember>,
     failures_left: u8,
     /// Description of an error in a step.
     wrong: Option<&'static str>,
@@ -189,7 +189,7 @@ enum Event {
     /// A host begins to take a section.
     Begin(Host, u32),
     /// An operation that a host started ends by itself.
-    End(Host, Begun),
+    End(Host, DelayedStep),
     /// A dirty line is written back by itself.
     Evict(Host, Line),
     /// A line is fetched before it is needed.
@@ -202,7 +202,7 @@ enum Event {
 
 /// Size of the model.
 #[derive(Debug, Clone, Copy)]
-struct Racks {
+struct ModelSize {
     hosts: usize,
     sections: u32,
     /// Number of sections that each host takes one after another.
@@ -214,7 +214,7 @@ struct Racks {
     without: Option<Omitted>,
 }
 
-const SMALL: Racks = Racks {
+const SMALL: ModelSize = ModelSize {
     hosts: 2,
     sections: 1,
     takes: 2,
@@ -231,11 +231,11 @@ impl Rack {
         &mut self,
         host: Host,
         without: Option<Omitted>,
-        act: impl FnOnce(&mut Access<'_>, &mut Member) -> T,
+        act: impl FnOnce(&mut ModelAccess<'_>, &mut ModelMember) -> T,
     ) -> T {
         let member = &mut self.members[host];
         let mut cache = std::mem::take(&mut member.cache);
-        let mut access = Access { cache: &mut cache, device: &mut self.device, without };
+        let mut access = ModelAccess { cache: &mut cache, device: &mut self.device, without };
         let result = act(&mut access, member);
         self.members[host].cache = cache;
         result
@@ -243,22 +243,22 @@ impl Rack {
 
     /// Returns the last incarnation of a host that has ended according to the device.
     fn ended_on_device(&self, of: Host) -> u64 {
-        let on_device = |word: Word| {
+        let on_device = |word: HostWord| {
             let (line, at) = line_of(word);
             u64::from(self.device.get(&line).map_or(0, |content| content[at]))
         };
-        let current = on_device(Word::Incarnation(of));
+        let current = on_device(HostWord::Incarnation(of));
         let others = (0..self.members.len()).filter(|&by| by != of);
-        let declared = others.map(|by| on_device(Word::Ended { by, of })).filter(|&ended| ended <= current);
+        let declared = others.map(|by| on_device(HostWord::Ended { by, of })).filter(|&ended| ended <= current);
         declared.max().unwrap_or(0).max(current.saturating_sub(1))
     }
 
     /// Returns whether a host has or wants a section, according to the device or to the host's copies.
     fn is_wanted(&self, by: Host, section: u32, ended: u64) -> bool {
-        let (line, at) = line_of(Word::Claim { by, section });
+        let (line, at) = line_of(HostWord::Claim { by, section });
         let device = self.device.get(&line).map_or(0, |content| content[at]);
         let copied = self.members[by].cache.copies.get(&line).map_or(0, |copy| copy.content[at]);
-        let takes = matches!(self.members[by].doing, Doing::Taking(take, _) if take.section() == section);
+        let takes = matches!(self.members[by].doing, HostActivity::Taking(take, _) if take.section() == section);
         takes || u64::from(device.max(copied)) > ended
     }
 
@@ -271,7 +271,7 @@ impl Rack {
     /// Returns the hosts that use a section.
     fn users(&self, section: u32) -> impl Iterator<Item = Host> {
         self.members.iter().enumerate().filter_map(move |(host, member)| match member.doing {
-            Doing::Writing(used, _) if used == section => Some(host),
+            HostActivity::Writing(used, _) if used == section => Some(host),
             _ => None,
         })
     }
@@ -279,41 +279,41 @@ impl Rack {
     fn step(&mut self, host: Host, without: Option<Omitted>) {
         self.with(host, without, |access, member| {
             member.doing = match member.doing {
-                Doing::Joining(join) => match join.step(access, member.ended[host]) {
-                    Stepped::Going(join) => Doing::Joining(join),
+                HostActivity::Joining(join) => match join.step(access, member.ended[host]) {
+                    Stepped::Going(join) => HostActivity::Joining(join),
                     Stepped::Done(incarnation) => {
                         member.incarnation = incarnation;
-                        Doing::Idle
+                        HostActivity::Idle
                     }
                 },
-                Doing::Taking(take, clear) => match take.step(access, &member.ended) {
-                    Stepped::Going(take) => Doing::Taking(take, clear),
-                    Stepped::Done(Taken::Ours) => Doing::Writing(take.section(), Write::Store),
-                    Stepped::Done(Taken::Of(_)) if clear => return Err("a free section was refused"),
-                    Stepped::Done(Taken::Of(_)) => Doing::Idle,
+                HostActivity::Taking(take, clear) => match take.step(access, &member.ended) {
+                    Stepped::Going(take) => HostActivity::Taking(take, clear),
+                    Stepped::Done(ClaimOutcome::Ours) => HostActivity::Writing(take.section(), Write::Store),
+                    Stepped::Done(ClaimOutcome::Of(_)) if clear => return Err("a free section was refused"),
+                    Stepped::Done(ClaimOutcome::Of(_)) => HostActivity::Idle,
                 },
-                Doing::Writing(section, Write::Store) => {
+                HostActivity::Writing(section, Write::Store) => {
                     let copy = access.cache.load(access.device, Line::Contents(section));
                     *copy = Copied { content: [host as u8 + 1, member.to_take, 0], dirty: true };
-                    Doing::Writing(section, Write::Publish)
+                    HostActivity::Writing(section, Write::Publish)
                 }
-                Doing::Writing(section, Write::Publish) => {
+                HostActivity::Writing(section, Write::Publish) => {
                     // The host publishes the contents that it wrote; this is not part of the rules.
-                    access.cache.begun.insert(Begun::Publish(Line::Contents(section)));
-                    access.fence(Purpose::Look);
-                    Doing::Writing(section, Write::Published)
+                    access.cache.begun.insert(DelayedStep::Publish(Line::Contents(section)));
+                    access.fence(AccessReason::Look);
+                    HostActivity::Writing(section, Write::Published)
                 }
-                Doing::Writing(section, Write::Published) => {
+                HostActivity::Writing(section, Write::Published) => {
                     // The section is written again but not published, because the release must publish it.
                     let copy = access.cache.load(access.device, Line::Contents(section));
                     *copy = Copied { content: [host as u8 + 1, member.to_take, 1], dirty: true };
-                    Doing::Releasing(Release::new(host, section))
+                    HostActivity::Releasing(Release::new(host, section))
                 }
-                Doing::Releasing(release) => match release.step(access) {
-                    Stepped::Going(release) => Doing::Releasing(release),
-                    Stepped::Done(()) => Doing::Idle,
+                HostActivity::Releasing(release) => match release.step(access) {
+                    Stepped::Going(release) => HostActivity::Releasing(release),
+                    Stepped::Done(()) => HostActivity::Idle,
                 },
-                doing @ (Doing::Idle | Doing::Ended | Doing::Off) => doing,
+                doing @ (HostActivity::Idle | HostActivity::Ended | HostActivity::Off) => doing,
             };
             Ok(())
         })
@@ -321,7 +321,7 @@ impl Rack {
     }
 }
 
-impl Racks {
+impl ModelSize {
     /// Returns whether no event other than an eviction can happen. Evictions are excluded because a dirty line may stay
     /// in a cache for ever.
     fn is_quiet(&self, rack: &Rack) -> bool {
@@ -333,14 +333,14 @@ impl Racks {
     }
 }
 
-impl Model for Racks {
+impl Model for ModelSize {
     type State = Rack;
     type Action = Event;
 
     fn init_states(&self) -> Vec<Rack> {
-        let member = |host| Member {
+        let member = |host| ModelMember {
             cache: Cache::default(),
-            doing: Doing::Joining(Join::new(host)),
+            doing: HostActivity::Joining(Join::new(host)),
             incarnation: 0,
             ended: vec![0; self.hosts],
             to_take: self.takes,
@@ -352,26 +352,26 @@ impl Model for Racks {
     fn actions(&self, rack: &Rack, events: &mut Vec<Event>) {
         for (host, member) in rack.members.iter().enumerate() {
             match member.doing {
-                Doing::Off => {
+                HostActivity::Off => {
                     if self.restarts {
                         events.push(Event::Restart(host));
                     }
                     continue;
                 }
-                Doing::Idle => match member.to_take {
+                HostActivity::Idle => match member.to_take {
                     0 => events.push(Event::Step(host)),
                     _ => events.extend((0..self.sections).map(|section| Event::Begin(host, section))),
                 },
-                Doing::Ended => {}
+                HostActivity::Ended => {}
                 _ => events.push(Event::Step(host)),
             }
-            if matches!(member.doing, Doing::Idle | Doing::Ended) {
+            if matches!(member.doing, HostActivity::Idle | HostActivity::Ended) {
                 for of in (0..self.hosts).filter(|&of| of != host) {
                     if rack.ended_on_device(of) > member.ended[of] {
                         events.push(Event::Learn(host, of));
                     }
                     let ended = rack.members[of].incarnation;
-                    if rack.members[of].doing == Doing::Off && rack.ended_on_device(of) < ended {
+                    if rack.members[of].doing == HostActivity::Off && rack.ended_on_device(of) < ended {
                         events.push(Event::Declare(host, of));
                     }
                 }
@@ -379,12 +379,12 @@ impl Model for Racks {
             events.extend(member.cache.begun.iter().map(|&begun| Event::End(host, begun)));
             let dirty = member.cache.copies.iter().filter(|(_, copy)| copy.dirty);
             events.extend(dirty.map(|(&line, _)| Event::Evict(host, line)));
-            if self.prefetches && matches!(member.doing, Doing::Taking(..)) {
+            if self.prefetches && matches!(member.doing, HostActivity::Taking(..)) {
                 let others = (0..self.hosts).filter(|&of| of != host).map(Line::Claims);
                 let absent = others.filter(|line| !member.cache.copies.contains_key(line));
                 events.extend(absent.map(|line| Event::Prefetch(host, line)));
             }
-            if rack.failures_left > 0 && member.doing != Doing::Ended {
+            if rack.failures_left > 0 && member.doing != HostActivity::Ended {
                 events.push(Event::Fail(host));
             }
         }
@@ -393,8 +393,8 @@ impl Model for Racks {
     fn next_state(&self, before: &Rack, event: Event) -> Option<Rack> {
         let mut rack = before.clone();
         match event {
-            Event::Step(host) if rack.members[host].doing == Doing::Idle => {
-                rack.members[host].doing = Doing::Ended;
+            Event::Step(host) if rack.members[host].doing == HostActivity::Idle => {
+                rack.members[host].doing = HostActivity::Ended;
             }
             Event::Step(host) => rack.step(host, self.without),
             Event::Begin(host, section) => {
@@ -402,7 +402,7 @@ impl Model for Racks {
                 let member = &mut rack.members[host];
                 let us = Claimant { host, incarnation: member.incarnation, hosts: self.hosts };
                 member.to_take -= 1;
-                member.doing = Doing::Taking(Take::new(us, section).with_patience(self.patience), clear);
+                member.doing = HostActivity::Taking(ClaimRule::new(us, section).with_patience(self.patience), clear);
             }
             Event::End(host, begun) => {
                 let Rack { members, device, .. } = &mut rack;
@@ -420,9 +420,9 @@ impl Model for Racks {
                 rack.failures_left -= 1;
                 rack.members[host].cache = Cache::default();
                 // Everything that the host had not published is lost.
-                rack.members[host].doing = Doing::Off;
+                rack.members[host].doing = HostActivity::Off;
             }
-            Event::Restart(host) => rack.members[host].doing = Doing::Joining(Join::new(host)),
+            Event::Restart(host) => rack.members[host].doing = HostActivity::Joining(Join::new(host)),
             Event::Declare(host, of) => {
                 let incarnation = rack.members[of].incarnation;
                 rack.with(host, self.without, |access, _| declare(access, host, of, incarnation));
@@ -441,23 +441,23 @@ impl Model for Racks {
         }
         // A host that takes a section may be refused once another host begins to want the section.
         for host in 0..self.hosts {
-            if let Doing::Taking(take, true) = rack.members[host].doing
+            if let HostActivity::Taking(take, true) = rack.members[host].doing
                 && !rack.is_clear(host, take.section())
             {
-                rack.members[host].doing = Doing::Taking(take, false);
+                rack.members[host].doing = HostActivity::Taking(take, false);
             }
         }
         (rack != *before).then_some(rack)
     }
 
-    fn properties(&self) -> Vec<Property<Racks>> {
+    fn properties(&self) -> Vec<Property<ModelSize>> {
         vec![
-            Property::always("no section is lent twice", |model: &Racks, rack: &Rack| {
+            Property::always("no section is lent twice", |model: &ModelSize, rack: &Rack| {
                 (0..model.sections).all(|section| rack.users(section).count() <= 1)
             }),
             Property::always("what a host published stays while it has the section", |_, rack: &Rack| {
                 rack.members.iter().enumerate().all(|(host, member)| match member.doing {
-                    Doing::Writing(section, Write::Published) => {
+                    HostActivity::Writing(section, Write::Published) => {
                         let content = rack.device.get(&Line::Contents(section)).copied().unwrap_or_default();
                         content[..2] == [host as u8 + 1, member.to_take]
                     }
@@ -465,8 +465,8 @@ impl Model for Racks {
                 })
             }),
             Property::always("no step is wrong", |_, rack: &Rack| rack.wrong.is_none()),
-            Property::always("no section is lost for ever", |model: &Racks, rack: &Rack| {
-                let all_off = rack.members.iter().all(|member| member.doing == Doing::Off);
+            Property::always("no section is lost for ever", |model: &ModelSize, rack: &Rack| {
+                let all_off = rack.members.iter().all(|member| member.doing == HostActivity::Off);
                 all_off || !model.is_quiet(rack) || {
                     (0..model.hosts).all(|by| {
                         let ended = rack.ended_on_device(by);
@@ -479,7 +479,7 @@ impl Model for Racks {
 }
 
 /// Explores all states. Returns their number, and the name of a property that fails.
-fn explore(model: Racks) -> (usize, Option<&'static str>) {
+fn explore(model: ModelSize) -> (usize, Option<&'static str>) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let checker = model.checker().threads(threads).spawn_bfs().join();
     let failed = checker.discoveries().into_iter().next();
@@ -491,7 +491,7 @@ fn explore(model: Racks) -> (usize, Option<&'static str>) {
 
 #[test]
 fn two_hosts_never_share_a_section_nor_lose_one() {
-    for model in [SMALL, Racks { sections: 2, takes: 1, ..SMALL }, Racks { restarts: false, ..SMALL }] {
+    for model in [SMALL, ModelSize { sections: 2, takes: 1, ..SMALL }, ModelSize { restarts: false, ..SMALL }] {
         let (states, failed) = explore(model);
         println!("{states} states of {model:?}");
         assert_eq!(failed, None);
@@ -502,10 +502,10 @@ fn two_hosts_never_share_a_section_nor_lose_one() {
 #[test]
 fn each_access_is_needed() {
     use Omitted::{Fence, Publish, Refresh};
-    use Purpose::*;
-    let stable = Racks { failures: 0, restarts: false, prefetches: false, ..SMALL };
-    let twice = Racks { takes: 1, failures: 2, prefetches: false, ..SMALL };
-    let joins = Racks { takes: 1, prefetches: false, ..SMALL };
+    use AccessReason::*;
+    let stable = ModelSize { failures: 0, restarts: false, prefetches: false, ..SMALL };
+    let twice = ModelSize { takes: 1, failures: 2, prefetches: false, ..SMALL };
+    let joins = ModelSize { takes: 1, prefetches: false, ..SMALL };
     for (omitted, model) in [
         (Refresh(Look), stable),
         (Fence(Look), stable),
@@ -517,11 +517,11 @@ fn each_access_is_needed() {
         (Publish(Withdraw), stable),
         (Publish(Join), joins),
         (Fence(Join), joins),
-        (Publish(Declare), Racks { restarts: false, ..SMALL }),
+        (Publish(Declare), ModelSize { restarts: false, ..SMALL }),
         (Refresh(Learn), twice),
         (Fence(Learn), twice),
     ] {
-        let (states, failed) = explore(Racks { without: Some(omitted), ..model });
+        let (states, failed) = explore(ModelSize { without: Some(omitted), ..model });
         println!("without {omitted:?}: {failed:?} after {states} states");
         assert_ne!(failed, None, "{omitted:?} can be left out");
     }
@@ -530,8 +530,8 @@ fn each_access_is_needed() {
 #[test]
 fn three_hosts_never_share_a_section_nor_lose_one() {
     for model in [
-        Racks { hosts: 3, takes: 1, failures: 0, prefetches: false, patience: 0, ..SMALL },
-        Racks { hosts: 3, takes: 1, failures: 1, prefetches: false, restarts: false, patience: 0, ..SMALL },
+        ModelSize { hosts: 3, takes: 1, failures: 0, prefetches: false, patience: 0, ..SMALL },
+        ModelSize { hosts: 3, takes: 1, failures: 1, prefetches: false, restarts: false, patience: 0, ..SMALL },
     ] {
         let (states, failed) = explore(model);
         println!("{states} states of {model:?}");

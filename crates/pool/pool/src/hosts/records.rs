@@ -1,22 +1,22 @@
 //! Records of all hosts, as this host accesses them on the device.
 
-use super::claims::{Host, Part, Purpose, Word, Words};
-use super::layout::{HeadWord, LINK_WORD_COUNT, Layout, LinkWord, RING_BYTES};
+use super::claims::{Host, DevicePart, AccessReason, HostWord, WordAccess};
+use super::layout::{HeadWord, LINK_WORD_COUNT, DeviceLayout, LinkWord, RING_BYTES};
 use crate::SECTION;
 use crate::cache_control::{AnyMemory, SharedMemory};
-use crate::space::Space;
+use crate::space::MappedSpace;
 use crate::sync::{AtomicU64, Ordering, fence};
 use std::sync::Arc;
 
 /// Records on a mapped device.
 pub(super) struct Records {
-    space: Arc<Space>,
-    pub layout: Layout,
+    space: Arc<MappedSpace>,
+    pub layout: DeviceLayout,
 }
 
 impl Records {
     /// Makes the access to the records of a device that is mapped as a whole.
-    pub(super) fn new(space: Arc<Space>, layout: Layout) -> Records {
+    pub(super) fn new(space: Arc<MappedSpace>, layout: DeviceLayout) -> Records {
         assert!(space.is_whole() && layout.end() <= space.bytes());
         Records { space, layout }
     }
@@ -43,7 +43,7 @@ impl Records {
     }
 
     /// Loads a word that the rules for claims use, as its host last published it.
-    pub(super) fn get_word(&self, word: Word) -> u64 {
+    pub(super) fn get_word(&self, word: HostWord) -> u64 {
         self.memory().load(self.at(self.layout.word(word)))
     }
 
@@ -108,27 +108,27 @@ fn sealed(of: Host, incarnation: u64) -> u64 {
     unrack_basis::fnv_1a(&bytes)
 }
 
-impl Words for Records {
+impl WordAccess for Records {
     /// Loads a word. A declaration counts only if it names the host's current incarnation, because all earlier
     /// incarnations ended when the host joined.
-    fn load(&mut self, word: Word) -> u64 {
+    fn load(&mut self, word: HostWord) -> u64 {
         let value = self.at(self.layout.word(word)).load(Ordering::Acquire);
-        let Word::Ended { of, .. } = word else { return value };
-        let current = self.load(Word::Incarnation(of));
+        let HostWord::Ended { of, .. } = word else { return value };
+        let current = self.load(HostWord::Incarnation(of));
         if value == sealed(of, current) { current } else { 0 }
     }
 
-    fn store(&mut self, word: Word, value: u64) {
+    fn store(&mut self, word: HostWord, value: u64) {
         let value = match word {
-            Word::Ended { of, .. } => sealed(of, value),
+            HostWord::Ended { of, .. } => sealed(of, value),
             _ => value,
         };
         self.at(self.layout.word(word)).store(value, Ordering::Release);
     }
 
-    fn publish(&mut self, part: Part, _: Purpose) {
+    fn publish(&mut self, part: DevicePart, _: AccessReason) {
         match part {
-            Part::Word(word) => {
+            DevicePart::Word(word) => {
                 let at = std::ptr::from_ref(self.at(self.layout.word(word))).cast();
                 // SAFETY: the line is in the records, and only this host writes it.
                 unsafe { self.memory().publish(at, 8) };
@@ -136,16 +136,16 @@ impl Words for Records {
             // The lines are dropped as well as written back, because the copies become outdated once another host
             // writes the section.
             // SAFETY: the whole device is mapped, and this host has the section.
-            Part::Section(section) => unsafe {
+            DevicePart::Section(section) => unsafe {
                 self.memory().refresh(self.space.pointer(u64::from(section) * SECTION), SECTION as usize);
             },
         }
     }
 
-    fn refresh(&mut self, part: Part, _: Purpose) {
+    fn refresh(&mut self, part: DevicePart, _: AccessReason) {
         let (offset, bytes) = match part {
-            Part::Word(word) => (self.layout.word(word), 8),
-            Part::Section(section) => (u64::from(section) * SECTION, SECTION as usize),
+            DevicePart::Word(word) => (self.layout.word(word), 8),
+            DevicePart::Section(section) => (u64::from(section) * SECTION, SECTION as usize),
         };
         // SAFETY: the whole device is mapped, and words that are refreshed are published after each store.
         unsafe { self.memory().refresh(self.space.pointer(offset), bytes) };
@@ -153,7 +153,7 @@ impl Words for Records {
 
     /// Orders all operations that were started, and earlier stores, before later loads. This is needed even in coherent
     /// memory: otherwise two hosts that each store a claim and then load the other host's claim could both miss it.
-    fn fence(&mut self, _: Purpose) {
+    fn fence(&mut self, _: AccessReason) {
         fence(Ordering::SeqCst);
     }
 }

@@ -1,11 +1,11 @@
 //! Superblocks on devices: written when the devices are formatted, and checked by every manager.
 
-use super::layout::{HeadWord, Layout, Superblock, Unusable, WORDS};
+use super::layout::{HeadWord, DeviceLayout, Superblock, Unusable, WORDS};
 use super::member::BEAT;
 use super::records::Records;
 use crate::PAGE;
 use crate::cache_control::SharedMemory;
-use crate::space::Space;
+use crate::space::MappedSpace;
 use crate::sync::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// See [`Superblock::from_words`].
-pub(crate) fn read_superblock(space: &Space, offset: u64) -> Result<Superblock, Unusable> {
+pub(crate) fn read_superblock(space: &MappedSpace, offset: u64) -> Result<Superblock, Unusable> {
     let words: [u64; WORDS] = std::array::from_fn(|at| space.memory().load(word(space, offset, at)));
     Superblock::from_words(&words)
 }
 
-fn word(space: &Space, offset: u64, at: usize) -> &AtomicU64 {
+fn word(space: &MappedSpace, offset: u64, at: usize) -> &AtomicU64 {
     let offset = offset + at as u64 * 8;
     assert!(space.is_whole() && offset + 8 <= space.bytes());
     // SAFETY: the word is inside the devices, which stay mapped as long as the space, and it is aligned. Atomics may be
@@ -30,7 +30,7 @@ fn word(space: &Space, offset: u64, at: usize) -> &AtomicU64 {
 ///
 /// # Errors
 /// If the records leave no section for use.
-pub(crate) fn write_records(space: &Space, superblock: &Superblock) -> Result<(), String> {
+pub(crate) fn write_records(space: &MappedSpace, superblock: &Superblock) -> Result<(), String> {
     let layout = superblock.layout();
     let occupied = layout.record_sections();
     if occupied >= superblock.sections {
@@ -53,7 +53,7 @@ pub(crate) fn write_records(space: &Space, superblock: &Superblock) -> Result<()
     Ok(())
 }
 
-fn clear(space: &Space, layout: Layout) {
+fn clear(space: &MappedSpace, layout: DeviceLayout) {
     let zeros = [0; PAGE as usize];
     for offset in (0..layout.end()).step_by(PAGE as usize) {
         // SAFETY: the whole device is mapped, and no host serves.
@@ -62,7 +62,7 @@ fn clear(space: &Space, layout: Layout) {
 }
 
 /// Returns the name of a host whose heartbeat moves.
-pub(crate) fn find_serving(space: Arc<Space>, superblock: &Superblock) -> Option<String> {
+pub(crate) fn find_serving(space: Arc<MappedSpace>, superblock: &Superblock) -> Option<String> {
     let records = Records::new(space, superblock.layout());
     let beats = || -> Vec<u64> {
         (0..superblock.hosts as usize).map(|host| records.get(host, HeadWord::Heartbeat)).collect()

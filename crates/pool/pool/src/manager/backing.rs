@@ -1,7 +1,7 @@
 //! Memory behind segments: their files, and the seals on these files.
 
 use super::devices::Devices;
-use super::folder::Folder;
+use super::folder::SegmentFolder;
 use crate::SECTION;
 use crate::wire::{Access, Extent};
 use rustix::fd::{AsRawFd, OwnedFd};
@@ -28,7 +28,7 @@ pub(super) struct Store {
     /// The devices, if the pool consists of devices.
     pub devices: Option<Arc<Devices>>,
     /// The locked folder, if the pool consists of files in a directory.
-    pub folder: Option<Folder>,
+    pub folder: Option<SegmentFolder>,
 }
 
 /// Reason why a segment's file cannot be sealed for the peers that it is granted to.

@@ -6,7 +6,7 @@
 use super::error::Error;
 use crate::cache_control::{AnyMemory, MemoryKind as MemoryMode, SharedMemory};
 use crate::interleave::Interleave;
-use crate::space::Space;
+use crate::space::MappedSpace;
 use crate::wire::Extent;
 use crate::{PAGE, SECTION};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -29,7 +29,7 @@ pub(super) struct Devices {
     _locks: Vec<OwnedFd>,
     pub set: Interleave,
     /// The whole set, mapped in the same way as in every process.
-    space: Arc<Space>,
+    space: Arc<MappedSpace>,
 }
 
 /// Whether a manager shares its devices with other managers.
@@ -90,7 +90,7 @@ impl Devices {
         for (path, file) in paths.iter().zip(&files) {
             fill(file, needed).map_err(|error| Error::Device { path: path.clone(), error })?;
         }
-        let mut space = Space::reserve(sections * SECTION, mode)?;
+        let mut space = MappedSpace::reserve(sections * SECTION, mode)?;
         let borrowed: Vec<BorrowedFd> = files.iter().map(|file| file.as_fd()).collect();
         space.map_devices(&borrowed, set).map_err(|error| Error::Devices(error.to_string()))?;
         Ok(Devices { files, _locks: locks, set, space: Arc::new(space) })
@@ -109,7 +109,7 @@ impl Devices {
     }
 
     /// Returns the address space of the manager, in which the set is mapped.
-    pub(super) fn space(&self) -> Arc<Space> {
+    pub(super) fn space(&self) -> Arc<MappedSpace> {
         self.space.clone()
     }
 

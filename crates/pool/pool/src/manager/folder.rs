@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Folder of segments. It is locked until this is dropped, because two pools in one folder would remove each other's
 /// files.
-pub(super) struct Folder {
+pub(super) struct SegmentFolder {
     file: OwnedFd,
     huge: bool,
 }
@@ -17,12 +17,12 @@ pub(super) struct Folder {
 const TMPFS: u32 = 0x0102_1994;
 const HUGETLBFS: u32 = 0x9584_58f6;
 
-impl Folder {
+impl SegmentFolder {
     /// Opens and locks a folder that belongs to this user alone, on a file system whose files are in memory.
     ///
     /// # Errors
     /// If the folder is not such a folder, or another pool has locked it.
-    pub(super) fn take(path: &Path) -> Result<Folder, Error> {
+    pub(super) fn take(path: &Path) -> Result<SegmentFolder, Error> {
         let unfit = |why: String| Error::Folder { path: path.into(), why };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {
@@ -46,7 +46,7 @@ impl Folder {
         }
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| unfit("another pool uses it: give each pool a different folder".into()))?;
-        Ok(Folder { file, huge: kind == HUGETLBFS })
+        Ok(SegmentFolder { file, huge: kind == HUGETLBFS })
     }
 
     /// Returns whether the folder's files consist of huge pages, which are not part of the machine's free memory.
@@ -63,7 +63,7 @@ impl Folder {
 
 /// Unlocks the folder explicitly, because closing the descriptor may not suffice: a child that this process forked and
 /// that has not executed its program yet holds the same descriptor.
-impl Drop for Folder {
+impl Drop for SegmentFolder {
     fn drop(&mut self) {
         let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
     }

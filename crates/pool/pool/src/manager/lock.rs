@@ -5,25 +5,25 @@
 //! crash leaves no lock that must be removed by hand.
 
 use super::error::Error;
-use super::ledger::{Ledger, Record, Shape};
+use super::ledger::{Ledger, LedgerRecord, LedgerShape};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
 /// The ledger's file, locked. Dropping this removes the file, unless a process still needs it.
-pub(super) struct Locked {
+pub(super) struct LockedLedger {
     file: OwnedFd,
     path: PathBuf,
     needed: bool,
 }
 
-impl Locked {
+impl LockedLedger {
     /// Locks the ledger's file of a socket, and makes the file if it does not exist.
     ///
     /// # Errors
     /// If another manager has locked the file, or it cannot be made.
-    pub(super) fn take(socket: &Path) -> Result<Locked, Error> {
+    pub(super) fn take(socket: &Path) -> Result<LockedLedger, Error> {
         let path = ledger_of(socket);
         let failed = |error: Errno| Error::Ledger { path: path.clone(), error: error.into() };
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -38,7 +38,7 @@ impl Locked {
             let ours = rustix::fs::fstat(&file).map_err(failed)?;
             let there = rustix::fs::stat(&path);
             if there.is_ok_and(|there| (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)) {
-                return Ok(Locked { file, path, needed: false });
+                return Ok(LockedLedger { file, path, needed: false });
             }
         }
     }
@@ -50,9 +50,9 @@ impl Locked {
     /// If the ledger cannot be mapped, or belongs to another pool that programs still use.
     pub(super) fn open(
         &mut self,
-        shape: Shape,
-        alive: impl Fn(&Record) -> bool,
-    ) -> Result<(Ledger, Vec<Record>), Error> {
+        shape: LedgerShape,
+        alive: impl Fn(&LedgerRecord) -> bool,
+    ) -> Result<(Ledger, Vec<LedgerRecord>), Error> {
         let path = self.path.clone();
         let failed = |error: Errno| Error::Ledger { path: path.clone(), error: error.into() };
         if let Some((ledger, records)) = Ledger::recover(&self.file, shape).map_err(failed)? {
@@ -82,7 +82,7 @@ impl Locked {
 
 /// Unlocks the file explicitly, because closing the descriptor may not suffice: a child that this process forked and
 /// that has not executed its program yet holds the same descriptor.
-impl Drop for Locked {
+impl Drop for LockedLedger {
     fn drop(&mut self) {
         if !self.needed {
             let _ = rustix::fs::unlink(&self.path);

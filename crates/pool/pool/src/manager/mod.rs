@@ -46,11 +46,11 @@ pub use shared::{Format, HostOptions, SILENCE, format};
 pub use state::HolderLimits;
 
 use crate::SECTION;
-use ledger::{Record, Shape};
-use lock::Locked;
+use ledger::{LedgerRecord, LedgerShape};
+use lock::LockedLedger;
 use rustix::fd::OwnedFd;
 use sections::Sections;
-use state::{Holders, Hosts, State};
+use state::{Holders, FarHosts, State};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -71,15 +71,15 @@ impl Manager {
         options.check()?;
         let space = u32::try_from(options.space_bytes() / SECTION).expect("checked");
         let capacity = u32::try_from(options.capacity.get() / SECTION).expect("checked");
-        let mut lock = Locked::take(&options.socket)?;
-        let shape = Shape {
+        let mut lock = LockedLedger::take(&options.socket)?;
+        let shape = LedgerShape {
             capacity_sections: capacity as u64,
             space_sections: space as u64,
             queue_bytes: options.queue_bytes.get(),
             backing: options.backing.hash(),
         };
         let alive =
-            |record: &Record| matches!(record, Record::Client(found) if process::watch(found).is_some());
+            |record: &LedgerRecord| matches!(record, LedgerRecord::Client(found) if process::watch(found).is_some());
         let (ledger, records) = lock.open(shape, alive)?;
         let store = options.store(space as u64)?;
         if !lock.is_needed() {
@@ -91,7 +91,7 @@ impl Manager {
             (Some(host), Some(devices), Backing::Devices { paths, .. }) => {
                 let superblock = shared::read(paths)?;
                 let member = host.join(devices, &superblock, &options.socket, lock.is_needed())?;
-                Some(Hosts::new(member, host.silence, host.doorbell.clone()))
+                Some(FarHosts::new(member, host.silence, host.doorbell.clone()))
             }
             _ => None,
         };

@@ -3,7 +3,7 @@
 use super::backing::{self, Backing, Store};
 use super::devices::{Devices, Lock};
 use super::error::Error;
-use super::folder::Folder;
+use super::folder::SegmentFolder;
 use super::shared::HostOptions;
 use super::state::HolderLimits;
 use crate::cache_control::{Incoherent, MemoryKind};
@@ -132,7 +132,7 @@ impl Options {
                     "there are no huge pages ({error}): reserve some with `sysctl vm.nr_hugepages=N`"
                 ))
             })?,
-            Backing::Directory(path) => folder = Some(Folder::take(path)?),
+            Backing::Directory(path) => folder = Some(SegmentFolder::take(path)?),
             Backing::Devices { paths, granularity } => {
                 let lock = if self.host.is_some() { Lock::Shared } else { Lock::Alone };
                 let set = Devices::open(paths, *granularity, space_sections, self.mode, lock)?;

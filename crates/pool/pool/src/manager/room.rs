@@ -10,7 +10,7 @@ use unrack_units::Bytes;
 
 /// Free memory of some kind, and its name in messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Room {
+pub(super) struct FreeMemory {
     pub bytes: u64,
     pub of: &'static str,
 }
@@ -23,7 +23,7 @@ impl Options {
     pub(super) fn check_room(&self, store: &Store) -> Result<(), Error> {
         let least = self.room(store).into_iter().min_by_key(|room| room.bytes);
         match least {
-            Some(Room { bytes, of }) if bytes < self.capacity.get() => Err(Error::NoRoom {
+            Some(FreeMemory { bytes, of }) if bytes < self.capacity.get() => Err(Error::NoRoom {
                 capacity: self.capacity,
                 free: Bytes::new(bytes / SECTION * SECTION),
                 of,
@@ -32,14 +32,14 @@ impl Options {
         }
     }
 
-    fn room(&self, store: &Store) -> Vec<Room> {
+    fn room(&self, store: &Store) -> Vec<FreeMemory> {
         match &self.backing {
             Backing::Memfd { huge: false } => of_machine(Path::new("/")),
             Backing::Memfd { huge: true } => huge_pages(Path::new("/")).into_iter().collect(),
             Backing::Directory(_) => {
                 let Some(folder) = &store.folder else { return Vec::new() };
                 let free =
-                    folder.free_bytes().map(|bytes| Room { bytes, of: "the file system of --backing" });
+                    folder.free_bytes().map(|bytes| FreeMemory { bytes, of: "the file system of --backing" });
                 let memory = if folder.is_huge() { Vec::new() } else { of_machine(Path::new("/")) };
                 free.into_iter().chain(memory).collect()
             }
@@ -65,10 +65,10 @@ pub fn half_of_memory() -> Bytes {
 /// leave.
 ///
 /// `root` is the folder that contains `proc` and `sys`.
-fn of_machine(root: &Path) -> Vec<Room> {
-    let machine = meminfo(root, "MemAvailable:").map(|bytes| Room { bytes, of: "this machine's memory" });
+fn of_machine(root: &Path) -> Vec<FreeMemory> {
+    let machine = meminfo(root, "MemAvailable:").map(|bytes| FreeMemory { bytes, of: "this machine's memory" });
     let group =
-        of_groups(root).map(|bytes| Room { bytes, of: "the memory limit of this process's control group" });
+        of_groups(root).map(|bytes| FreeMemory { bytes, of: "the memory limit of this process's control group" });
     machine.into_iter().chain(group).collect()
 }
 
@@ -80,12 +80,12 @@ fn of_groups(root: &Path) -> Option<u64> {
 }
 
 /// Returns the free huge pages of 2 MiB, including those that the kernel may still make.
-fn huge_pages(root: &Path) -> Option<Room> {
+fn huge_pages(root: &Path) -> Option<FreeMemory> {
     let folder = root.join("sys/kernel/mm/hugepages/hugepages-2048kB");
     let count = |name: &str| std::fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
     let free = count("free_hugepages")?.saturating_sub(count("resv_hugepages")?);
     let more = count("nr_overcommit_hugepages")?.saturating_sub(count("surplus_hugepages")?);
-    Some(Room {
+    Some(FreeMemory {
         bytes: (free + more).saturating_mul(SECTION),
         of: "the huge pages of this machine (vm.nr_hugepages)",
     })
@@ -123,7 +123,7 @@ mod tests {
     fn memory_is_what_is_available() {
         let machine = Machine::new("plain", &[("proc/meminfo", MEMINFO)]);
         let room = of_machine(&machine.0);
-        assert_eq!(room, [Room { bytes: 4000 * 1024, of: "this machine's memory" }]);
+        assert_eq!(room, [FreeMemory { bytes: 4000 * 1024, of: "this machine's memory" }]);
         assert_eq!(of_machine(Path::new("/nonexistent")), []);
     }
 

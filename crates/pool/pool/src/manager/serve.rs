@@ -4,12 +4,12 @@ use super::devices::Devices;
 use super::doorbell::Doorbell;
 use super::error::Error;
 use super::ledger::Process;
-use super::lock::Locked;
+use super::lock::LockedLedger;
 use super::options::Options;
 use super::process;
 use super::state::State;
 use crate::cache_control::MemoryKind;
-use crate::wire::{self, Ask, ClientId, Denied, Hello, Incoming, PeerProcess, Request, Welcome};
+use crate::wire::{self, Ask, ClientId, Denied, Hello, ReceivedPacket, PeerProcess, Request, Welcome};
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -41,7 +41,7 @@ pub(super) struct Server {
     /// Processes that were connected to the previous manager and have not reconnected yet.
     absent: BTreeMap<u64, (ClientId, OwnedFd)>,
     next: u64,
-    lock: Locked,
+    lock: LockedLedger,
     socket: PathBuf,
     idle: Option<Timespec>,
     devices: Option<Arc<Devices>>,
@@ -84,7 +84,7 @@ impl Server {
         options: &Options,
         state: State,
         before: Vec<Process>,
-        lock: Locked,
+        lock: LockedLedger,
         devices: Option<Arc<Devices>>,
         stop: Arc<OwnedFd>,
     ) -> Result<Server, Error> {
@@ -284,9 +284,9 @@ impl Server {
                 return;
             };
             match wire::receive(connection.socket.as_fd()) {
-                Ok(Incoming::Packet(bytes, beside)) => self.message(number, &bytes, beside),
+                Ok(ReceivedPacket::Packet(bytes, beside)) => self.message(number, &bytes, beside),
                 Err(Errno::AGAIN) => return,
-                Ok(Incoming::Malformed | Incoming::End) | Err(_) => return self.end(number),
+                Ok(ReceivedPacket::Malformed | ReceivedPacket::End) | Err(_) => return self.end(number),
             }
             self.flush();
         }

@@ -7,7 +7,7 @@ use super::error::Error;
 use super::options::Options;
 use crate::SECTION;
 use crate::cache_control::{Incoherent, MemoryKind};
-use crate::hosts::{self, Identity, Member, Superblock};
+use crate::hosts::{self, HostIdentity, Membership, Superblock};
 use crate::interleave::Interleave;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,16 +48,16 @@ impl HostOptions {
         superblock: &Superblock,
         socket: &Path,
         programs_remain: bool,
-    ) -> Result<Member, Error> {
+    ) -> Result<Membership, Error> {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let boot: String = boot.chars().filter(char::is_ascii_hexdigit).collect();
-        let identity = Identity {
+        let identity = HostIdentity {
             host: self.host,
             name: self.name.clone(),
             boot: u128::from_str_radix(&boot, 16).unwrap_or(0),
             socket: unrack_basis::fnv_1a(socket.as_os_str().as_encoded_bytes()),
         };
-        Ok(Member::join(devices.space(), superblock, &identity, programs_remain, self.silence)?)
+        Ok(Membership::join(devices.space(), superblock, &identity, programs_remain, self.silence)?)
     }
 }
 

@@ -8,7 +8,7 @@
 
 mod packets;
 
-pub use packets::{Incoming, Malformed, receive, send, try_send};
+pub use packets::{ReceivedPacket, Malformed, receive, send, try_send};
 
 use serde::{Deserialize, Serialize};
 use unrack_units::Bytes;
@@ -324,7 +324,7 @@ pub enum Denied {
          --per-client",
         Bytes::new(*quota_bytes), has(*held_bytes), Bytes::new(*asked_bytes)
     )]
-    Quota { whose: Whose, asked_bytes: u64, held_bytes: u64, quota_bytes: u64 },
+    Quota { whose: QuotaHolder, asked_bytes: u64, held_bytes: u64, quota_bytes: u64 },
     #[error(
         "this pool is of user {user} alone: {why}; connect as that user, or have the pool served with \
              `--backing memfd`"
@@ -343,18 +343,18 @@ fn has(bytes: u64) -> String {
 
 /// Party that a quota applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Whose {
+pub enum QuotaHolder {
     /// One process, with all its connections together.
     Process,
     /// A user other than the manager's user, with all processes of that user together.
     User(u32),
 }
 
-impl std::fmt::Display for Whose {
+impl std::fmt::Display for QuotaHolder {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Whose::Process => out.write_str("this process"),
-            Whose::User(user) => write!(out, "user {user}, with all processes together,"),
+            QuotaHolder::Process => out.write_str("this process"),
+            QuotaHolder::User(user) => write!(out, "user {user}, with all processes together,"),
         }
     }
 }

@@ -16,7 +16,7 @@ use std::mem::MaybeUninit;
 pub struct Malformed;
 
 /// Result of receiving from a socket.
-pub enum Incoming {
+pub enum ReceivedPacket {
     Packet(Vec<u8>, Vec<OwnedFd>),
     /// A packet that is longer than any message of the protocol.
     Malformed,
@@ -63,7 +63,7 @@ fn send_with(
 ///
 /// # Errors
 /// `EAGAIN` if the socket is nonblocking and has no packet; any other error means that the connection is broken.
-pub fn receive(socket: BorrowedFd<'_>) -> rustix::io::Result<Incoming> {
+pub fn receive(socket: BorrowedFd<'_>) -> rustix::io::Result<ReceivedPacket> {
     let mut bytes = vec![0; MOST_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -81,7 +81,7 @@ pub fn receive(socket: BorrowedFd<'_>) -> rustix::io::Result<Incoming> {
         }
     }
     if got.flags.contains(ReturnFlags::TRUNC) {
-        return Ok(Incoming::Malformed);
+        return Ok(ReceivedPacket::Malformed);
     }
     if got.flags.contains(ReturnFlags::CTRUNC) {
         // Either this process has reached its limit of descriptors, or the packet has more descriptors than any
@@ -89,8 +89,8 @@ pub fn receive(socket: BorrowedFd<'_>) -> rustix::io::Result<Incoming> {
         beside.clear();
     }
     if got.bytes == 0 {
-        return Ok(Incoming::End);
+        return Ok(ReceivedPacket::End);
     }
     bytes.truncate(got.bytes);
-    Ok(Incoming::Packet(bytes, beside))
+    Ok(ReceivedPacket::Packet(bytes, beside))
 }

@@ -7,7 +7,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use unrack_pool::wire::{
-    self, Accepted, Access, Ask, Cause, ChannelId, ClientId, Denied, Event, Hello, Incoming, ListingEntry,
+    self, Accepted, Access, Ask, Cause, ChannelId, ClientId, Denied, Event, Hello, ReceivedPacket, ListingEntry,
     RefusedCaller, Request, Tell, Welcome,
 };
 use unrack_pool::{Bells, Client, Error};
@@ -31,7 +31,7 @@ impl Raw {
         let bells = Bells::make().unwrap();
         let hello = Hello { name: "hostile".into(), again: None };
         wire::send(raw.0.as_fd(), &wire::first(&hello), &[bells.file()]).unwrap();
-        let Incoming::Packet(bytes, _) = wire::receive(raw.0.as_fd()).unwrap() else { panic!("no welcome") };
+        let ReceivedPacket::Packet(bytes, _) = wire::receive(raw.0.as_fd()).unwrap() else { panic!("no welcome") };
         let welcome = wire::read_first::<Result<Welcome, Denied>>(&bytes).unwrap().unwrap();
         (raw, welcome.you)
     }
@@ -44,7 +44,7 @@ impl Raw {
     /// Discards all that has arrived, without waiting.
     fn drain(&self) {
         rustix::io::ioctl_fionbio(&self.0, true).unwrap();
-        while let Ok(Incoming::Packet(..) | Incoming::Malformed) = wire::receive(self.0.as_fd()) {}
+        while let Ok(ReceivedPacket::Packet(..) | ReceivedPacket::Malformed) = wire::receive(self.0.as_fd()) {}
         rustix::io::ioctl_fionbio(&self.0, false).unwrap();
     }
 }
@@ -209,7 +209,7 @@ fn other_versions_and_other_bells_are_refused() {
         let raw = Raw::new(pool.manager.socket());
         raw.send(bytes, beside);
         match wire::receive(raw.0.as_fd()) {
-            Ok(Incoming::Packet(bytes, _)) => {
+            Ok(ReceivedPacket::Packet(bytes, _)) => {
                 Some(wire::read_first::<Result<Welcome, Denied>>(&bytes).unwrap())
             }
             _ => None,
@@ -281,7 +281,7 @@ fn a_process_that_gives_a_channel_up_holds_what_it_was_granted_until_it_closes_i
     let (near, channel) = std::thread::scope(|scope| {
         let opened = scope.spawn(|| client.open("raw", b"", 0, &[], PATIENCE).unwrap().0);
         let channel = loop {
-            let Incoming::Packet(bytes, _) = wire::receive(raw.0.as_fd()).unwrap() else {
+            let ReceivedPacket::Packet(bytes, _) = wire::receive(raw.0.as_fd()).unwrap() else {
                 panic!("no offer")
             };
             if let Tell::Event(Event::Offered { offer, .. }) = wire::decode(&bytes).unwrap() {

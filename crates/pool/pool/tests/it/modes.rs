@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use unrack_pool::cache_control::{Incoherent, MemoryKind, SharedMemory};
 use unrack_pool::wire::Access;
 use unrack_pool::{Channel, LINE};
-use unrack_testing::{Needed, skip};
+use unrack_testing::{TestRequirement, skip};
 
 /// Returns an entry of a queue area, on a line of its own.
 fn entry(channel: &Channel, line: usize) -> &AtomicU64 {
@@ -67,7 +67,7 @@ fn data_passes_in_coherent_memory() {
 #[test]
 fn data_passes_in_incoherent_memory() {
     if let Err(why) = Incoherent::detect() {
-        return skip(Needed::Flush, why);
+        return skip(TestRequirement::Flush, why);
     }
     pass(MemoryKind::Incoherent);
 }

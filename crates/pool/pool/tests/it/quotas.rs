@@ -8,9 +8,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use unrack_pool::listing::Listing;
-use unrack_pool::wire::{Access, Denied, Limited, Whose};
+use unrack_pool::wire::{Access, Denied, Limited, QuotaHolder};
 use unrack_pool::{Client, Error, Manager, Options, SECTION, Segment};
-use unrack_testing::{Needed, skip};
+use unrack_testing::{TestRequirement, skip};
 use unrack_units::{Bytes, Share};
 
 const CAPACITY: u64 = 16 * SECTION;
@@ -94,7 +94,7 @@ fn a_process_has_half_whatever_connections_it_has_and_others_have_the_rest() {
     let (held, denied) = lease_all(&one);
     assert_eq!(held.len() as u64, CAPACITY / SECTION / 2);
     let quota = Denied::Quota {
-        whose: Whose::Process,
+        whose: QuotaHolder::Process,
         asked_bytes: SECTION,
         held_bytes: CAPACITY / 2,
         quota_bytes: CAPACITY / 2,
@@ -155,7 +155,7 @@ fn in_a_tiny_pool_a_process_has_a_section_and_queues() {
 #[test]
 fn all_processes_of_another_user_have_one_quota() {
     if !rustix::process::geteuid().is_root() {
-        return skip(Needed::Root, "needs root, to start processes of another user");
+        return skip(TestRequirement::Root, "needs root, to start processes of another user");
     }
     let pool = pool(|options| options.permissions = 0o666);
     let open = std::fs::Permissions::from_mode(0o711);

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Instant;
 use unrack_pool::manager::{self, Backing, Error};
 use unrack_pool::{Client, Manager, Options, SECTION};
-use unrack_testing::{Needed, skip};
+use unrack_testing::{TestRequirement, skip};
 use unrack_units::Bytes;
 
 fn options(folder: &Folder, capacity: u64) -> Options {
@@ -154,7 +154,7 @@ fn a_folder_that_is_not_a_pools_is_refused() {
 #[test]
 fn a_pool_that_is_taken_over_is_not_compared() {
     if !rustix::process::geteuid().is_root() {
-        return skip(Needed::Root, "needs root, to mount a file system that is nearly full");
+        return skip(TestRequirement::Root, "needs root, to mount a file system that is nearly full");
     }
     let folder = Folder::in_memory();
     let mut command = Command::new("unshare");

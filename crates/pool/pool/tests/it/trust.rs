@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use unrack_pool::{Client, Manager, Options, socket};
-use unrack_testing::{Needed, skip};
+use unrack_testing::{TestRequirement, skip};
 use unrack_units::Bytes;
 
 const NOBODY: u32 = 65534;
@@ -81,7 +81,7 @@ fn a_default_folder_that_others_can_write_or_replace_is_not_used() {
 #[test]
 fn another_users_manager_at_the_default_place_gets_nothing() {
     if !rustix::process::geteuid().is_root() {
-        return skip(Needed::Root, "needs root, to serve as another user");
+        return skip(TestRequirement::Root, "needs root, to serve as another user");
     }
     let folder = Folder::new();
     let own = default_folder(&folder);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use unrack_pool::manager::{Backing, Error as ManagerError};
 use unrack_pool::wire::{Access, Denied, Reply, Request};
 use unrack_pool::{Channel, Client, Error, Manager, Options};
-use unrack_testing::{Needed, skip};
+use unrack_testing::{TestRequirement, skip};
 use unrack_units::Bytes;
 
 const NOBODY: u32 = 65534;
@@ -119,7 +119,7 @@ fn memory_that_ends_who_touches_it_is_for_one_user() {
     options.backing = Backing::Directory(segments.path(""));
     let manager = Manager::start(&options).unwrap();
     if !rustix::process::geteuid().is_root() {
-        return skip(Needed::Root, "needs root, to connect as another user");
+        return skip(TestRequirement::Root, "needs root, to connect as another user");
     }
     // The socket is opened to all by hand.
     std::fs::set_permissions(folder.path(""), std::fs::Permissions::from_mode(0o711)).unwrap();

@@ -1,11 +1,11 @@
 //! A call: its request and its answer, blocking or as a future.
 
-use super::calls::Calls;
+use super::calls::PendingCalls;
 use super::connection::Connection;
-use super::shared::{Ended, Message};
+use super::shared::{WaitFailure, Message};
 use super::slot::Slot;
 use super::stream::Stream;
-use crate::ends::Full;
+use crate::ends::QueueFull;
 use crate::error::Error;
 use crate::method::Method;
 use crate::queue::entry::Kind;
@@ -87,19 +87,19 @@ impl<'c> Request<'c> {
     /// # Errors
     /// If the window still has no room at the deadline.
     #[inline(always)]
-    pub fn start(mut self, method: impl Into<Method>) -> Result<Pending<'c>, Error> {
+    pub fn start(mut self, method: impl Into<Method>) -> Result<PendingCall<'c>, Error> {
         self.slot.post(Kind::Call, method.into().0, (self.length, self.room))?;
-        Ok(Pending { slot: Some(self.slot) })
+        Ok(PendingCall { slot: Some(self.slot) })
     }
 
     /// Makes the call as [`start`](Request::start) does, but only if the window has room for it now.
     ///
     /// # Errors
     /// Returns the request itself if there is no room.
-    pub fn try_start(mut self, method: impl Into<Method>) -> Result<Pending<'c>, Request<'c>> {
+    pub fn try_start(mut self, method: impl Into<Method>) -> Result<PendingCall<'c>, Request<'c>> {
         match self.slot.try_post(method.into().0, (self.length, self.room)) {
-            Ok(()) => Ok(Pending { slot: Some(self.slot) }),
-            Err(Full) => Err(self),
+            Ok(()) => Ok(PendingCall { slot: Some(self.slot) }),
+            Err(QueueFull) => Err(self),
         }
     }
 
@@ -111,7 +111,7 @@ impl<'c> Request<'c> {
     pub async fn call_async(mut self, method: impl Into<Method>) -> Result<Response<'c>, Error> {
         let (method, bytes) = (method.into().0, (self.length, self.room));
         std::future::poll_fn(|context| self.slot.poll_post(context, method, bytes)).await?;
-        Pending { slot: Some(self.slot) }.await
+        PendingCall { slot: Some(self.slot) }.await
     }
 
     /// Makes a one-way call: the server runs it, but the caller receives no answer.
@@ -134,12 +134,12 @@ impl<'c> Request<'c> {
 
 /// A call that is under way. Dropping it cancels the call: the answer is discarded.
 #[must_use = "a call that is dropped is cancelled: wait for its answer"]
-pub struct Pending<'c> {
+pub struct PendingCall<'c> {
     /// Slot of the call, until the call is answered.
     slot: Option<Slot<'c>>,
 }
 
-impl<'c> Pending<'c> {
+impl<'c> PendingCall<'c> {
     /// Waits for the answer.
     ///
     /// # Errors
@@ -162,11 +162,11 @@ impl<'c> Pending<'c> {
     ///
     /// # Errors
     /// As for [`Request::call`]; returns the call itself if there is no answer yet.
-    pub fn try_wait_for(mut self, longest: Duration) -> Result<Result<Response<'c>, Error>, Pending<'c>> {
+    pub fn try_wait_for(mut self, longest: Duration) -> Result<Result<Response<'c>, Error>, PendingCall<'c>> {
         let slot = self.take();
         match slot.wait_for(longest) {
             Some(ended) => Ok(slot.finish(ended).map(Response::new)),
-            None => Err(Pending { slot: Some(slot) }),
+            None => Err(PendingCall { slot: Some(slot) }),
         }
     }
 
@@ -174,14 +174,14 @@ impl<'c> Pending<'c> {
     ///
     /// # Errors
     /// As for [`Request::call`]; returns the call itself if there is no answer yet.
-    pub fn try_wait(mut self) -> Result<Result<Response<'c>, Error>, Pending<'c>> {
+    pub fn try_wait(mut self) -> Result<Result<Response<'c>, Error>, PendingCall<'c>> {
         let slot = self.take();
         if !slot.connection.shared.is_here() {
-            return Ok(slot.finish(Err(Ended::Forked)).map(Response::new));
+            return Ok(slot.finish(Err(WaitFailure::Forked)).map(Response::new));
         }
         match slot.connection.shared.glance(slot.index()) {
             true => Ok(slot.finish(Ok(())).map(Response::new)),
-            false => Err(Pending { slot: Some(slot) }),
+            false => Err(PendingCall { slot: Some(slot) }),
         }
     }
 
@@ -191,7 +191,7 @@ impl<'c> Pending<'c> {
     }
 }
 
-impl<'c> Future for Pending<'c> {
+impl<'c> Future for PendingCall<'c> {
     type Output = Result<Response<'c>, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -199,17 +199,17 @@ impl<'c> Future for Pending<'c> {
         let slot = this.slot.as_ref().expect("a future is not polled when it is done");
         let shared = &*slot.connection.shared;
         if !shared.is_here() {
-            return Poll::Ready(this.take().finish(Err(Ended::Forked)).map(Response::new));
+            return Poll::Ready(this.take().finish(Err(WaitFailure::Forked)).map(Response::new));
         }
         let gone = shared.gone();
         let deadline = shared.calls().deadline(slot.index(), shared.options().deadline);
         let over = deadline.is_some_and(|deadline| Instant::now() >= deadline);
         let ended = match gone {
             _ if shared.glance(slot.index()) => Ok(()),
-            Some(cause) => Err(Ended::Gone(cause)),
-            None if over => Err(Ended::TimeOver),
+            Some(cause) => Err(WaitFailure::Gone(cause)),
+            None if over => Err(WaitFailure::TimeOver),
             None => {
-                let register = |calls: &mut Calls| {
+                let register = |calls: &mut PendingCalls| {
                     let earlier = calls.register(slot.index(), context.waker(), deadline);
                     (calls.answered(slot.index()).is_some(), earlier)
                 };

@@ -1,8 +1,8 @@
 //! The calls that all threads of a process have in flight, behind one lock: slots, buffers and waiting tasks.
 
-use super::road::Buffers;
-use super::window::Limit;
-use crate::ends::{self, Caller, Change, Full};
+use super::road::BufferSource;
+use super::window::WindowLimit;
+use crate::ends::{self, Caller, CallChange, QueueFull};
 use crate::error::Error;
 use crate::queue::entry::{Kind, MOST_BYTES};
 use std::ops::ControlFlow;
@@ -33,9 +33,9 @@ impl ends::CallerBuffer for Buffer {
 }
 
 /// The calls in flight over a pair of queues.
-pub(super) struct Calls {
+pub(super) struct PendingCalls {
     pub caller: Caller<AnyMemory, Buffer>,
-    buffers: Buffers,
+    buffers: BufferSource,
     /// Small buffer that was given back last. It is kept because the next request mostly has the same size.
     last: Option<Buffer>,
     /// True if a request was sent but the server was not rung since; the server may have gone to sleep without seeing
@@ -56,11 +56,11 @@ pub(super) struct Calls {
     seeking: Vec<Waker>,
 }
 
-impl Calls {
+impl PendingCalls {
     /// Makes the state of a new connection.
-    pub(super) fn new(caller: Caller<AnyMemory, Buffer>, buffers: Buffers) -> Calls {
+    pub(super) fn new(caller: Caller<AnyMemory, Buffer>, buffers: BufferSource) -> PendingCalls {
         let slots = caller.lines();
-        Calls {
+        PendingCalls {
             caller,
             buffers,
             last: None,
@@ -124,11 +124,11 @@ impl Calls {
         slot: u16,
         what: (Kind, u16, u32),
         (length, room): (usize, usize),
-        window: Option<&Limit>,
-    ) -> Result<(), Full> {
+        window: Option<&WindowLimit>,
+    ) -> Result<(), QueueFull> {
         let has_room = !self.caller.is_full() && self.caller.is_settled(slot);
         if !has_room || window.is_some_and(|window| !window.enter()) {
-            return Err(Full);
+            return Err(QueueFull);
         }
         self.caller.post(slot, what, length, room).expect("there is room");
         self.unrung = true;
@@ -148,15 +148,15 @@ impl Calls {
     #[inline(always)]
     pub(super) fn take_answers(&mut self, mine: u16) -> bool {
         let mut others = false;
-        let Calls { caller, buffers, wakers, woken, .. } = self;
+        let PendingCalls { caller, buffers, wakers, woken, .. } = self;
         let count = caller.poll(|change| {
             match change {
-                Change::Answered(slot) if slot == mine => return ControlFlow::Break(()),
-                Change::Answered(slot) => {
+                CallChange::Answered(slot) if slot == mine => return ControlFlow::Break(()),
+                CallChange::Answered(slot) => {
                     others = true;
                     woken.extend(wakers[usize::from(slot)].take());
                 }
-                Change::Freed(buffer) => buffers.free(buffer),
+                CallChange::Freed(buffer) => buffers.free(buffer),
             }
             ControlFlow::Continue(())
         });

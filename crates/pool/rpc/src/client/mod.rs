@@ -37,10 +37,10 @@ mod slot;
 mod stream;
 mod window;
 
-pub use call::{Pending, Request, Response};
+pub use call::{PendingCall, Request, Response};
 pub use options::Options;
 pub use stream::{Stream, StreamPart};
-pub use window::Window;
+pub use window::CallWindow;
 
 use crate::error::Error;
 use crate::view::View;

@@ -3,7 +3,7 @@
 //! The thread only needs the wakers of an executor, so calls can be awaited under any executor. It starts when a task
 //! first awaits a call that is not yet answered, and it sleeps on the same bell as blocking threads.
 
-use super::shared::{Ended, NOBODY, Shared};
+use super::shared::{WaitFailure, NOBODY, SharedConnection};
 use crate::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 /// Handle of the thread, which starts when it is first needed.
 pub(super) struct Reactor {
-    shared: Arc<Shared>,
+    shared: Arc<SharedConnection>,
     state: Arc<State>,
     thread: OnceLock<JoinHandle<()>>,
     starting: Mutex<()>,
@@ -29,7 +29,7 @@ struct State {
 
 impl Reactor {
     /// Makes a reactor whose thread is not started yet.
-    pub(super) fn new(shared: &Arc<Shared>) -> Reactor {
+    pub(super) fn new(shared: &Arc<SharedConnection>) -> Reactor {
         Reactor {
             shared: shared.clone(),
             state: Arc::default(),
@@ -86,7 +86,7 @@ impl Drop for Reactor {
     }
 }
 
-fn run(shared: &Shared, state: &State) {
+fn run(shared: &SharedConnection, state: &State) {
     while !state.stop.load(Ordering::SeqCst) {
         let changed = state.changed.load(Ordering::SeqCst);
         let (anybody, alarm) = {
@@ -106,7 +106,7 @@ fn run(shared: &Shared, state: &State) {
         if let Err(ended) = waited {
             let wakers = shared.calls().take_wakers();
             wakers.into_iter().for_each(std::task::Waker::wake);
-            if matches!(ended, Ended::Gone(_)) {
+            if matches!(ended, WaitFailure::Gone(_)) {
                 // No more answers come. Tasks that register from now on check for themselves whether the server is
                 // gone.
                 sleep(shared, state);
@@ -116,7 +116,7 @@ fn run(shared: &Shared, state: &State) {
 }
 
 /// Sleeps until a task registers or the thread has to stop.
-fn sleep(shared: &Shared, state: &State) {
+fn sleep(shared: &SharedConnection, state: &State) {
     let mut idle = state.idle.lock().unwrap_or_else(PoisonError::into_inner);
     *idle = true;
     if shared.calls().anybody_registered() || state.stop.load(Ordering::SeqCst) {

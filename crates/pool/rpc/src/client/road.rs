@@ -1,11 +1,11 @@
 //! Transport of calls and source of their buffers: a pool, or TCP. A client selects its transport when it connects;
 //! later each operation takes a predictable branch.
 
-use crate::ends::{Caller, Layout};
+use crate::ends::{Caller, QueueLayout};
 use crate::error::Error;
-use crate::greeting::{Greeting, VERSION};
+use crate::greeting::{RpcGreeting, VERSION};
 use crate::tcp::link::Link;
-use crate::tcp::memory::{Heap, NoBuffer};
+use crate::tcp::memory::{BufferHeap, NoBuffer};
 use crate::view::View;
 use crate::wait::Pause;
 use std::path::Path;
@@ -26,16 +26,16 @@ pub(super) enum Road {
 
 /// Source of a client's buffers.
 #[expect(clippy::large_enum_variant, reason = "a client has one, and mostly the large one")]
-pub(super) enum Buffers {
+pub(super) enum BufferSource {
     Arena(Cache),
-    Heap { heap: Heap, peer: String },
+    Heap { heap: BufferHeap, peer: String },
 }
 
 /// A new connection before its first call.
 pub(super) struct Connected {
     pub road: Road,
     pub caller: Caller<AnyMemory, Buffer>,
-    pub buffers: Buffers,
+    pub buffers: BufferSource,
 }
 
 impl Connected {
@@ -64,27 +64,27 @@ impl Connected {
 
     fn over_pool(pool: &Path, service: &str, patience: Duration) -> Result<Connected, Error> {
         let pool = unrack_pool::Client::connect_in_time(pool, patience)?;
-        let lines = Layout::fitting(pool.pool().queue_bytes as usize).map_or(0, Layout::lines);
-        let hello = Greeting::new(lines).to_bytes();
+        let lines = QueueLayout::fitting(pool.pool().queue_bytes as usize).map_or(0, QueueLayout::lines);
+        let hello = RpcGreeting::new(lines).to_bytes();
         let (channel, answer) = match pool.open(service, &hello, BELL, &[], patience) {
             Ok(opened) => opened,
             Err(error) => return Err(refused(error, service)),
         };
         let peer = channel.peer().to_string();
-        match Greeting::from_bytes(&answer.bytes) {
+        match RpcGreeting::from_bytes(&answer.bytes) {
             None => return Err(Error::NotRpc { peer }),
             Some(theirs) if theirs.version != VERSION || usize::from(theirs.lines) != lines => {
                 return Err(Error::Version { peer, ours: VERSION, theirs: theirs.version });
             }
             Some(_) => {}
         }
-        let layout = Layout::fitting(channel.queues().bytes as usize).ok_or(Error::NotRpc { peer })?;
+        let layout = QueueLayout::fitting(channel.queues().bytes as usize).ok_or(Error::NotRpc { peer })?;
         let arena = Arena::new(&pool);
         arena.share_with(&channel, Access::Write)?;
         let area = channel.queue_base().as_ptr();
         // SAFETY: the area stays mapped as long as the channel, which is dropped after the caller.
         let caller = unsafe { Caller::new(pool.memory().clone(), area, layout) };
-        Ok(Connected { road: Road::Pool { channel, pool }, caller, buffers: Buffers::Arena(arena.cache()) })
+        Ok(Connected { road: Road::Pool { channel, pool }, caller, buffers: BufferSource::Arena(arena.cache()) })
     }
 
     fn over_tcp(address: &str, service: &str, patience: Duration) -> Result<Connected, Error> {
@@ -93,7 +93,7 @@ impl Connected {
         let (area, layout) = (link.local().area(), link.local().layout());
         // SAFETY: the area exists as long as the link, which is dropped after the caller, and it was zero.
         let caller = unsafe { Caller::new(AnyMemory::Coherent(Coherent), area, layout) };
-        Ok(Connected { road: Road::Tcp(link), caller, buffers: Buffers::Heap { heap, peer } })
+        Ok(Connected { road: Road::Tcp(link), caller, buffers: BufferSource::Heap { heap, peer } })
     }
 }
 
@@ -211,21 +211,21 @@ impl Road {
     }
 }
 
-impl Buffers {
+impl BufferSource {
     /// Takes a buffer of this size if the arena kept one that was freed recently.
     #[inline(always)]
     pub(super) fn take_kept(&mut self, bytes: u64) -> Option<Buffer> {
         match self {
-            Buffers::Arena(cache) => cache.take_kept(bytes),
-            Buffers::Heap { .. } => None,
+            BufferSource::Arena(cache) => cache.take_kept(bytes),
+            BufferSource::Heap { .. } => None,
         }
     }
 
     /// Allocates a buffer.
     pub(super) fn alloc(&mut self, bytes: u64) -> Result<Buffer, Error> {
         match self {
-            Buffers::Arena(cache) => Ok(cache.alloc(bytes)?),
-            Buffers::Heap { heap, peer } => heap.alloc(bytes).map_err(|no| no_buffer(&no, peer, bytes)),
+            BufferSource::Arena(cache) => Ok(cache.alloc(bytes)?),
+            BufferSource::Heap { heap, peer } => heap.alloc(bytes).map_err(|no| no_buffer(&no, peer, bytes)),
         }
     }
 
@@ -233,8 +233,8 @@ impl Buffers {
     #[inline(always)]
     pub(super) fn free(&mut self, buffer: Buffer) {
         match self {
-            Buffers::Arena(cache) => cache.free(buffer),
-            Buffers::Heap { heap, .. } => heap.free(buffer),
+            BufferSource::Arena(cache) => cache.free(buffer),
+            BufferSource::Heap { heap, .. } => heap.free(buffer),
         }
     }
 }

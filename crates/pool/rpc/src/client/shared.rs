@@ -4,18 +4,18 @@
 //! awake. While polling, each thread polls the queue for itself; [`sleepers`](super::sleepers) describes how threads
 //! sleep.
 
-use super::calls::Calls;
+use super::calls::PendingCalls;
 use super::options::Options;
 use super::road::{Connected, Road};
-use super::sleepers::{Place, Sleepers};
-use super::window::Limit;
-use crate::ends::{CallerBuffer, Full};
+use super::sleepers::{SleeperSlot, Sleepers};
+use super::window::WindowLimit;
+use crate::ends::{CallerBuffer, QueueFull};
 use crate::error::Error;
 use crate::lock::{Guard, Lock};
-use crate::queue::Awaited;
-use crate::queue::entry::{Kind, Status};
+use crate::queue::AwaitedEntry;
+use crate::queue::entry::{Kind, EntryStatus};
 use crate::view::View;
-use crate::wait::{self, LATE, Patience, Pause, PollLimits};
+use crate::wait::{self, LATE, PollTime, Pause, PollLimits};
 use std::cell::Cell;
 use std::path::Path;
 use std::ptr::NonNull;
@@ -32,11 +32,11 @@ use unrack_pool::{Bell, LOST_RING};
 const SHORT: Duration = Duration::from_micros(50);
 
 /// Connection of a process to a service, which the threads of the process share.
-pub(super) struct Shared {
+pub(super) struct SharedConnection {
     maker: Maker,
-    calls: Lock<Calls>,
+    calls: Lock<PendingCalls>,
     sleepers: Sleepers,
-    patience: Patience,
+    patience: PollTime,
     pause: Pause,
     options: Options,
     slots: usize,
@@ -57,23 +57,23 @@ pub(super) const NOBODY: u16 = u16::MAX;
 
 /// Reason why waiting ended without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum WaitFailure {
     TimeOver,
     Gone(Cause),
     /// A parent process made the connection.
     Forked,
 }
 
-impl Shared {
+impl SharedConnection {
     /// Connects to a service of a pool or at a TCP address.
-    pub(super) fn connect(place: &Path, service: &str, options: Options) -> Result<Shared, Error> {
+    pub(super) fn connect(place: &Path, service: &str, options: Options) -> Result<SharedConnection, Error> {
         let Connected { road, caller, buffers } = Connected::to(place, service, options.patience)?;
         let slots = caller.lines();
-        Ok(Shared {
+        Ok(SharedConnection {
             maker: Maker::this_process(),
-            calls: Lock::new(Calls::new(caller, buffers)),
+            calls: Lock::new(PendingCalls::new(caller, buffers)),
             sleepers: Sleepers::default(),
-            patience: Patience::new(options.waiting, SHORT),
+            patience: PollTime::new(options.waiting, SHORT),
             pause: road.pause(),
             options,
             slots,
@@ -128,13 +128,13 @@ impl Shared {
 
     /// Locks the state of the calls in flight.
     #[inline(always)]
-    pub(super) fn calls(&self) -> Guard<'_, Calls> {
+    pub(super) fn calls(&self) -> Guard<'_, PendingCalls> {
         self.calls.lock()
     }
 
     /// Takes the answers that have come, and returns whether the answer of this slot is among them or came before.
     pub(super) fn glance(&self, slot: u16) -> bool {
-        self.find(slot, Place::Beside, &mut |calls: &mut Calls| calls.answered(slot)).is_some()
+        self.find(slot, SleeperSlot::Beside, &mut |calls: &mut PendingCalls| calls.answered(slot)).is_some()
     }
 
     /// Requests that the server end a stream, if the queue has room for this message. Otherwise the server ends the
@@ -161,10 +161,10 @@ impl Shared {
         slot: u16,
         what: (Kind, u16, u32),
         bytes: (usize, usize),
-        window: Option<&Limit>,
-    ) -> Result<(), Full> {
+        window: Option<&WindowLimit>,
+    ) -> Result<(), QueueFull> {
         if !self.is_here() {
-            return Err(Full);
+            return Err(QueueFull);
         }
         let mut calls = self.calls();
         calls.post(slot, what, bytes, window)?;
@@ -236,16 +236,16 @@ impl Shared {
     }
 
     /// Returns the error of a caller that got no slot.
-    pub(super) fn no_slot(&self, ended: Ended) -> Error {
+    pub(super) fn no_slot(&self, ended: WaitFailure) -> Error {
         match ended {
-            Ended::TimeOver => Error::Exhausted { peer: self.peer().to_string(), slots: self.slots },
-            Ended::Gone(_) | Ended::Forked => self.error_of(ended, Duration::ZERO),
+            WaitFailure::TimeOver => Error::Exhausted { peer: self.peer().to_string(), slots: self.slots },
+            WaitFailure::Gone(_) | WaitFailure::Forked => self.error_of(ended, Duration::ZERO),
         }
     }
 
     /// Returns the answer of a slot if it has come with success. The call then no longer counts in the window.
     #[inline(never)]
-    pub(super) fn collect(&self, slot: u16, window: Option<&Limit>) -> Option<Message> {
+    pub(super) fn collect(&self, slot: u16, window: Option<&WindowLimit>) -> Option<Message> {
         if !self.is_here() {
             return None;
         }
@@ -254,10 +254,10 @@ impl Shared {
         // Therefore the queue is polled only if the answer has not been taken yet.
         if calls.answered(slot).is_none() && calls.take_answers(slot) {
             drop(calls);
-            self.tell(Place::Beside);
+            self.tell(SleeperSlot::Beside);
             return None;
         }
-        let answer = calls.caller.answer(slot).filter(|answer| answer.status == Status::DONE)?;
+        let answer = calls.caller.answer(slot).filter(|answer| answer.status == EntryStatus::DONE)?;
         let base = calls.caller.buffer(slot).base();
         self.leave(calls, window);
         Some((NonNull::new(base)?, answer.length as usize))
@@ -265,7 +265,7 @@ impl Shared {
 
     /// Releases a slot that its caller no longer uses.
     #[inline(never)]
-    pub(super) fn release(&self, slot: u16, window: Option<&Limit>) {
+    pub(super) fn release(&self, slot: u16, window: Option<&WindowLimit>) {
         if !self.is_here() {
             return;
         }
@@ -276,7 +276,7 @@ impl Shared {
 
     /// Removes a call from the count of its window, if it counts in one, and wakes the callers that wait for room.
     #[inline(always)]
-    fn leave(&self, calls: Guard<'_, Calls>, window: Option<&Limit>) {
+    fn leave(&self, calls: Guard<'_, PendingCalls>, window: Option<&WindowLimit>) {
         if let Some(window) = window {
             window.leave();
         }
@@ -291,8 +291,8 @@ impl Shared {
     pub(super) fn wait_for_room<T>(
         &self,
         deadline: Option<Instant>,
-        ready: impl FnMut(&mut Calls) -> Option<T>,
-    ) -> Result<T, Ended> {
+        ready: impl FnMut(&mut PendingCalls) -> Option<T>,
+    ) -> Result<T, WaitFailure> {
         self.calls().seekers += 1;
         let waited = self.wait_until(NOBODY, deadline, ready);
         self.calls().seekers -= 1;
@@ -308,12 +308,12 @@ impl Shared {
     }
 
     /// Returns the error of a call whose waiting ended without an answer. `after` is the time that it waited.
-    pub(super) fn error_of(&self, ended: Ended, after: Duration) -> Error {
+    pub(super) fn error_of(&self, ended: WaitFailure, after: Duration) -> Error {
         let peer = self.peer().to_string();
         match ended {
-            Ended::TimeOver => Error::Deadline { peer, after, stopped: self.unheard.load(Ordering::Relaxed) },
-            Ended::Gone(cause) => self.road.error_of(cause),
-            Ended::Forked => unrack_pool::Error::Forked.into(),
+            WaitFailure::TimeOver => Error::Deadline { peer, after, stopped: self.unheard.load(Ordering::Relaxed) },
+            WaitFailure::Gone(cause) => self.road.error_of(cause),
+            WaitFailure::Forked => unrack_pool::Error::Forked.into(),
         }
     }
 
@@ -324,8 +324,8 @@ impl Shared {
         &self,
         slot: u16,
         deadline: Option<Instant>,
-        mut ready: impl FnMut(&mut Calls) -> Option<T>,
-    ) -> Result<T, Ended> {
+        mut ready: impl FnMut(&mut PendingCalls) -> Option<T>,
+    ) -> Result<T, WaitFailure> {
         if let Some(found) = self.look(slot, &mut ready).0 {
             return Ok(found);
         }
@@ -344,7 +344,7 @@ impl Shared {
         &self,
         limits: PollLimits,
         slot: u16,
-        ready: &mut impl FnMut(&mut Calls) -> Option<T>,
+        ready: &mut impl FnMut(&mut PendingCalls) -> Option<T>,
     ) -> Option<T> {
         let (mut found, awaited) = (None, Cell::new(None));
         wait::look(
@@ -375,15 +375,15 @@ impl Shared {
     fn look<T>(
         &self,
         slot: u16,
-        ready: &mut impl FnMut(&mut Calls) -> Option<T>,
-    ) -> (Option<T>, Option<Awaited>) {
+        ready: &mut impl FnMut(&mut PendingCalls) -> Option<T>,
+    ) -> (Option<T>, Option<AwaitedEntry>) {
         let Some(mut calls) = self.calls.try_lock() else { return (None, None) };
         let others = calls.take_answers(slot);
         let found = ready(&mut calls);
         let awaited = calls.caller.awaited();
         drop(calls);
         if others {
-            self.tell(Place::Beside);
+            self.tell(SleeperSlot::Beside);
         }
         (found, Some(awaited))
     }
@@ -393,23 +393,23 @@ impl Shared {
         &self,
         slot: u16,
         deadline: Option<Instant>,
-        mut ready: impl FnMut(&mut Calls) -> Option<T>,
-    ) -> Result<T, Ended> {
+        mut ready: impl FnMut(&mut PendingCalls) -> Option<T>,
+    ) -> Result<T, WaitFailure> {
         let (mut again, start) = (RING_AGAIN[0], Instant::now());
         loop {
             // This check comes before the search for answers, because the news that the peer is gone comes after its
             // last answer. If the peer is gone here, the search therefore finds every answer that it sent.
             let gone = self.gone();
-            if let Some(found) = self.find(slot, Place::Beside, &mut ready) {
+            if let Some(found) = self.find(slot, SleeperSlot::Beside, &mut ready) {
                 self.learn_nap(start);
                 return Ok(found);
             }
             if let Some(cause) = gone {
-                return Err(Ended::Gone(cause));
+                return Err(WaitFailure::Gone(cause));
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
-                return Err(Ended::TimeOver);
+                return Err(WaitFailure::TimeOver);
             }
             self.ring_after_all();
             let found = match left {
@@ -450,16 +450,16 @@ impl Shared {
         slot: u16,
         longest: Duration,
         until_rung: bool,
-        ready: &mut impl FnMut(&mut Calls) -> Option<T>,
+        ready: &mut impl FnMut(&mut PendingCalls) -> Option<T>,
     ) -> Option<T> {
         let (mut found, mut announced) = (None, None);
         self.sleepers.sleep(self.bell(), Some(longest), |place| {
             match place {
-                Place::OnBell => {
+                SleeperSlot::OnBell => {
                     announced = until_rung.then(|| self.calls().caller.announce_sleep());
                     found = self.find(slot, place, ready);
                 }
-                Place::Beside => found = ready(&mut self.calls()),
+                SleeperSlot::Beside => found = ready(&mut self.calls()),
             }
             found.is_some() || self.gone().is_some()
         });
@@ -470,7 +470,7 @@ impl Shared {
     }
 
     /// Takes answers and then calls `ready`. `place` is where this thread looks from: on the bell or beside it.
-    fn find<T>(&self, slot: u16, place: Place, ready: &mut impl FnMut(&mut Calls) -> Option<T>) -> Option<T> {
+    fn find<T>(&self, slot: u16, place: SleeperSlot, ready: &mut impl FnMut(&mut PendingCalls) -> Option<T>) -> Option<T> {
         let mut calls = self.calls();
         let others = calls.take_answers(slot);
         let found = ready(&mut calls);
@@ -483,7 +483,7 @@ impl Shared {
 
     /// Wakes waiting threads and tasks, because their answers may have been taken.
     #[inline]
-    fn tell(&self, place: Place) {
+    fn tell(&self, place: SleeperSlot) {
         self.sleepers.tell(self.bell(), place);
         self.wake_tasks();
     }
@@ -500,13 +500,13 @@ impl Shared {
 
     /// Returns the bytes and the status of a slot's answer if the status is [`Status::DONE`] or [`Status::MORE`];
     /// otherwise the error that the status means.
-    pub(super) fn part(&self, slot: u16) -> Result<(Message, Status), Error> {
+    pub(super) fn part(&self, slot: u16) -> Result<(Message, EntryStatus), Error> {
         let calls = self.calls();
         let answer = calls.caller.answer(slot).expect("it is answered");
         let base = NonNull::new(calls.caller.buffer(slot).base());
         drop(calls);
         match (base, answer.status) {
-            (Some(base), Status::DONE | Status::MORE) => Ok(((base, answer.length as usize), answer.status)),
+            (Some(base), EntryStatus::DONE | EntryStatus::MORE) => Ok(((base, answer.length as usize), answer.status)),
             _ => Err(self.failure(slot)),
         }
     }

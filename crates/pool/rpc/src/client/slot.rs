@@ -7,9 +7,9 @@
 //! stores are globally visible, among them the stores of the request.
 
 use super::connection::Connection;
-use super::shared::{Ended, Message, Shared};
-use super::window::Limit;
-use crate::ends::Full;
+use super::shared::{WaitFailure, Message, SharedConnection};
+use super::window::WindowLimit;
+use crate::ends::QueueFull;
 use crate::error::Error;
 use crate::queue::entry::Kind;
 use std::future::poll_fn;
@@ -88,8 +88,8 @@ impl<'c> Slot<'c> {
         let earlier = calls.seek_room(context.waker(), deadline);
         drop(calls);
         match gone {
-            Some(cause) => Poll::Ready(Err(shared.no_slot(Ended::Gone(cause)))),
-            None if over => Poll::Ready(Err(shared.no_slot(Ended::TimeOver))),
+            Some(cause) => Poll::Ready(Err(shared.no_slot(WaitFailure::Gone(cause)))),
+            None if over => Poll::Ready(Err(shared.no_slot(WaitFailure::TimeOver))),
             None => {
                 connection.reactor.attend(earlier)?;
                 Poll::Pending
@@ -109,7 +109,7 @@ impl<'c> Slot<'c> {
     pub(super) fn post(&mut self, kind: Kind, method: u32, bytes: (usize, usize)) -> Result<(), Error> {
         let Connection { shared, window, number, .. } = self.connection;
         let (window, what) = ((kind == Kind::Call).then_some(window), (kind, *number, method));
-        if let Err(Full) = shared.post(self.index(), what, bytes, window) {
+        if let Err(QueueFull) = shared.post(self.index(), what, bytes, window) {
             post_later(shared, self.index, window, what, bytes).map_err(|error| *error)?;
         }
         if kind == Kind::Call {
@@ -119,7 +119,7 @@ impl<'c> Slot<'c> {
     }
 
     /// Sends the request of a call as [`post`](Slot::post) does, but only if there is room for it now.
-    pub(super) fn try_post(&mut self, method: u32, bytes: (usize, usize)) -> Result<(), Full> {
+    pub(super) fn try_post(&mut self, method: u32, bytes: (usize, usize)) -> Result<(), QueueFull> {
         let connection = self.connection;
         let what = (Kind::Call, connection.number, method);
         connection.shared.post(self.index(), what, bytes, Some(&connection.window))?;
@@ -151,8 +151,8 @@ impl<'c> Slot<'c> {
         let earlier = calls.seek_room(context.waker(), deadline);
         drop(calls);
         match gone {
-            Some(cause) => Poll::Ready(Err(error_of(shared, index, Ended::Gone(cause)))),
-            None if over => Poll::Ready(Err(error_of(shared, index, Ended::TimeOver))),
+            Some(cause) => Poll::Ready(Err(error_of(shared, index, WaitFailure::Gone(cause)))),
+            None if over => Poll::Ready(Err(error_of(shared, index, WaitFailure::TimeOver))),
             None => {
                 connection.reactor.attend(earlier)?;
                 Poll::Pending
@@ -170,28 +170,28 @@ impl<'c> Slot<'c> {
     }
 
     /// Waits for the answer, and succeeds whatever its status is.
-    pub(super) fn wait(&self) -> Result<(), Ended> {
+    pub(super) fn wait(&self) -> Result<(), WaitFailure> {
         wait(&self.connection.shared, self.index)
     }
 
     /// Waits for the answer for at most `longest`, regardless of the call's deadline.
-    pub(super) fn wait_until(&self, longest: Duration) -> Result<(), Ended> {
+    pub(super) fn wait_until(&self, longest: Duration) -> Result<(), WaitFailure> {
         let shared = &*self.connection.shared;
         wait_until(shared, self.index(), Some(Instant::now() + longest), shared.options().resend)
     }
 
     /// Waits for the answer for at most `longest`. Returns `None` if the answer has not come by then and the call's
     /// deadline is not over.
-    pub(super) fn wait_for(&self, longest: Duration) -> Option<Result<(), Ended>> {
+    pub(super) fn wait_for(&self, longest: Duration) -> Option<Result<(), WaitFailure>> {
         let (shared, slot) = (&*self.connection.shared, self.index());
         if !shared.is_here() {
-            return Some(Err(Ended::Forked));
+            return Some(Err(WaitFailure::Forked));
         }
         let over = Instant::now() + longest;
         let deadline = shared.calls().deadline(slot, shared.options().deadline);
         let until = deadline.map_or(over, |deadline| deadline.min(over));
         match wait_until(shared, slot, Some(until), shared.options().resend) {
-            Err(Ended::TimeOver) if deadline.is_none_or(|deadline| Instant::now() < deadline) => None,
+            Err(WaitFailure::TimeOver) if deadline.is_none_or(|deadline| Instant::now() < deadline) => None,
             ended => Some(ended),
         }
     }
@@ -212,14 +212,14 @@ impl<'c> Slot<'c> {
         let shared = &*self.connection.shared;
         let waited = self.wait_until(longest);
         let collected = match waited {
-            Err(Ended::TimeOver) => Err(Box::new(shared.error_of(Ended::TimeOver, longest))),
+            Err(WaitFailure::TimeOver) => Err(Box::new(shared.error_of(WaitFailure::TimeOver, longest))),
             waited => finish(shared, self.index(), self.window(), waited),
         };
         self.with(collected)
     }
 
     /// Returns the answer, or the error, of a call that is answered or no longer waited for.
-    pub(super) fn finish(self, ended: Result<(), Ended>) -> Result<(Slot<'c>, Message), Error> {
+    pub(super) fn finish(self, ended: Result<(), WaitFailure>) -> Result<(Slot<'c>, Message), Error> {
         let collected = finish(&self.connection.shared, self.index(), self.window(), ended);
         self.with(collected)
     }
@@ -238,7 +238,7 @@ impl<'c> Slot<'c> {
 
     /// Returns the window if the call counts in it.
     #[inline(always)]
-    fn window(&self) -> Option<&'c Limit> {
+    fn window(&self) -> Option<&'c WindowLimit> {
         (self.index & COUNTED != 0).then_some(&self.connection.window)
     }
 }
@@ -253,9 +253,9 @@ impl Drop for Slot<'_> {
 /// Sends the request of a slot that could not be sent at once: waits until there is room.
 #[cold]
 fn post_later(
-    shared: &Shared,
+    shared: &SharedConnection,
     index: u64,
-    window: Option<&Limit>,
+    window: Option<&WindowLimit>,
     what: (Kind, u16, u32),
     bytes: (usize, usize),
 ) -> Result<(), Box<Error>> {
@@ -269,16 +269,16 @@ fn post_later(
 }
 
 /// Waits for an answer that had not come at the first poll.
-fn collect_later(shared: &Shared, index: u64, window: Option<&Limit>) -> Result<Message, Box<Error>> {
+fn collect_later(shared: &SharedConnection, index: u64, window: Option<&WindowLimit>) -> Result<Message, Box<Error>> {
     let waited = wait(shared, index);
     finish(shared, index as u16, window, waited)
 }
 
 /// Waits for the answer. If `resend` is configured, repeats the request whenever no answer has come for that time.
-fn wait(shared: &Shared, index: u64) -> Result<(), Ended> {
+fn wait(shared: &SharedConnection, index: u64) -> Result<(), WaitFailure> {
     let (options, slot) = (shared.options(), index as u16);
     if !shared.is_here() {
-        return Err(Ended::Forked);
+        return Err(WaitFailure::Forked);
     }
     if options.deadline.is_none() && options.resend.is_none() && index & TIMED == 0 {
         return shared.wait_until(slot, None, |calls| calls.answered(slot));
@@ -287,19 +287,19 @@ fn wait(shared: &Shared, index: u64) -> Result<(), Ended> {
 }
 
 fn wait_until(
-    shared: &Shared,
+    shared: &SharedConnection,
     slot: u16,
     deadline: Option<Instant>,
     resend: Option<Duration>,
-) -> Result<(), Ended> {
+) -> Result<(), WaitFailure> {
     if !shared.is_here() {
-        return Err(Ended::Forked);
+        return Err(WaitFailure::Forked);
     }
     loop {
         let again = resend.map(|resend| Instant::now() + resend);
         let until = deadline.into_iter().chain(again).min();
         match shared.wait_until(slot, until, |calls| calls.answered(slot)) {
-            Err(Ended::TimeOver) if again.is_some() && until == again => shared.post_again(slot),
+            Err(WaitFailure::TimeOver) if again.is_some() && until == again => shared.post_again(slot),
             ended => return ended,
         }
     }
@@ -307,7 +307,7 @@ fn wait_until(
 
 /// Returns when a call is given up: at its own deadline if it has one, or else after the connection's deadline, counted
 /// from now.
-fn limit(shared: &Shared, index: u64) -> Option<Instant> {
+fn limit(shared: &SharedConnection, index: u64) -> Option<Instant> {
     if index & TIMED != 0 {
         return shared.calls().given_up(index as u16).map(|(at, _)| at);
     }
@@ -315,10 +315,10 @@ fn limit(shared: &Shared, index: u64) -> Option<Instant> {
 }
 
 fn finish(
-    shared: &Shared,
+    shared: &SharedConnection,
     slot: u16,
-    window: Option<&Limit>,
-    ended: Result<(), Ended>,
+    window: Option<&WindowLimit>,
+    ended: Result<(), WaitFailure>,
 ) -> Result<Message, Box<Error>> {
     let why = match ended {
         Ok(()) => match shared.collect(slot, window) {
@@ -330,8 +330,8 @@ fn finish(
     Err(Box::new(why))
 }
 
-fn error_of(shared: &Shared, slot: u16, ended: Ended) -> Error {
-    if ended == Ended::Forked {
+fn error_of(shared: &SharedConnection, slot: u16, ended: WaitFailure) -> Error {
+    if ended == WaitFailure::Forked {
         return shared.error_of(ended, Duration::ZERO);
     }
     let given = shared.calls().given_up(slot).map(|(_, after)| after);

@@ -7,7 +7,7 @@
 use super::slot::Slot;
 use crate::error::Error;
 use crate::method::Method;
-use crate::queue::entry::{Kind, Status};
+use crate::queue::entry::{Kind, EntryStatus};
 use crate::view::View;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -104,7 +104,7 @@ impl<'c> Stream<'c> {
         let shared = &*slot.connection.shared;
         wait(slot)?;
         let part = shared.part(slot.index());
-        self.ended = !matches!(part, Ok((_, Status::MORE)));
+        self.ended = !matches!(part, Ok((_, EntryStatus::MORE)));
         let ((base, length), _) = part?;
         self.handed = true;
         Ok(Some(StreamPart { base, length, stream: PhantomData }))

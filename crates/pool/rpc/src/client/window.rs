@@ -5,7 +5,7 @@ use std::time::Instant;
 
 /// Number of calls that may be in flight in addition to the one that is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Window {
+pub enum CallWindow {
     /// A constant number. With 0, each call waits for the answer of the one before.
     Fixed(u16),
     /// A number that adapts: the client doubles or halves it as long as this makes calls faster, up to 255.
@@ -18,8 +18,8 @@ const MOST: u32 = 255;
 const EPOCH: u32 = 512;
 
 /// Window of one connection, and the number of calls in it.
-pub(super) struct Limit {
-    window: Window,
+pub(super) struct WindowLimit {
+    window: CallWindow,
     now: AtomicU32,
     under_way: AtomicU32,
     climb: std::sync::Mutex<Climb>,
@@ -33,14 +33,14 @@ struct Climb {
     up: bool,
 }
 
-impl Limit {
+impl WindowLimit {
     /// Makes a window without calls.
-    pub(super) fn new(window: Window) -> Limit {
+    pub(super) fn new(window: CallWindow) -> WindowLimit {
         let now = match window {
-            Window::Fixed(window) => u32::from(window),
-            Window::Adaptive => 4,
+            CallWindow::Fixed(window) => u32::from(window),
+            CallWindow::Adaptive => 4,
         };
-        Limit {
+        WindowLimit {
             window,
             now: AtomicU32::new(now),
             under_way: AtomicU32::new(0),
@@ -65,7 +65,7 @@ impl Limit {
     #[inline]
     pub(super) fn leave(&self) {
         self.under_way.store(self.under_way.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
-        if self.window == Window::Adaptive {
+        if self.window == CallWindow::Adaptive {
             let calls = self.calls.load(Ordering::Relaxed).wrapping_add(1);
             self.calls.store(calls, Ordering::Relaxed);
             if calls.is_multiple_of(EPOCH) {
@@ -100,7 +100,7 @@ mod tests {
     /// A server gains from up to 16 calls in flight, so the window settles near that number.
     #[test]
     fn an_adaptive_window_finds_what_helps() {
-        let limit = Limit::new(Window::Adaptive);
+        let limit = WindowLimit::new(CallWindow::Adaptive);
         let mut now = Instant::now();
         let mut seen = Vec::new();
         for _ in 0..60 {

@@ -1,8 +1,8 @@
 //! The end of a pair of queues that answers calls.
 
-use super::{Layout, Reach};
-use crate::queue::entry::{ANSWER, Answer, GENERATIONS, REQUEST, Request, Status};
-use crate::queue::{Awaited, Receiver, Sender};
+use super::{QueueLayout, Reach};
+use crate::queue::entry::{ANSWER, Answer, GENERATIONS, REQUEST, Request, EntryStatus};
+use crate::queue::{AwaitedEntry, Receiver, Sender};
 use unrack_pool::cache_control::SharedMemory;
 
 /// The end of a pair of queues that answers calls. Everything that it reads is untrusted input.
@@ -11,14 +11,14 @@ pub struct Callee<M> {
     requests: Receiver<M>,
     answers: Sender<M>,
     /// Last call of each slot.
-    seen: Vec<Seen>,
+    seen: Vec<LastCall>,
 }
 
 /// Last call of a slot. It is stored in whole words, which are loaded one at a time. A load that is wider than the
 /// stores that it reads would wait until all earlier stores are globally visible, among them those of the previous
 /// answer.
 #[derive(Clone, Copy)]
-struct Seen {
+struct LastCall {
     generation: u64,
     offset: u64,
     /// Number of bytes of the buffer that are mapped in this process.
@@ -46,7 +46,7 @@ impl<M: SharedMemory> Callee<M> {
     ///
     /// # Safety
     /// The area must stay mapped as long as the callee lives, and must have been zero when the pair began.
-    pub unsafe fn new(memory: M, area: *mut u8, layout: Layout) -> Self {
+    pub unsafe fn new(memory: M, area: *mut u8, layout: QueueLayout) -> Self {
         let lines = layout.lines();
         // SAFETY: the caller keeps the whole area mapped.
         let (requests, answers) = unsafe {
@@ -56,8 +56,8 @@ impl<M: SharedMemory> Callee<M> {
             )
         };
         let seen = |slot| {
-            let stale = Answer { status: Status::STALE, slot, generation: 0, offset: 0, length: 0 };
-            Seen {
+            let stale = Answer { status: EntryStatus::STALE, slot, generation: 0, offset: 0, length: 0 };
+            LastCall {
                 generation: 0,
                 offset: 0,
                 bytes: 0,
@@ -89,22 +89,22 @@ impl<M: SharedMemory> Callee<M> {
         let (slot, generation) = Request::slot_of(entries);
         let refused = |status, offset| Answer { status, slot, generation, offset, length: 0 }.entries();
         let Some(request) = Request::from_entries(entries) else {
-            return Err(refused(Status::MALFORMED, 0));
+            return Err(refused(EntryStatus::MALFORMED, 0));
         };
         let Some(seen) = self.seen.get_mut(usize::from(slot)) else {
-            return Err(refused(Status::MALFORMED, request.offset));
+            return Err(refused(EntryStatus::MALFORMED, request.offset));
         };
         if generation == seen.generation as u32 {
-            return Err(if seen.running { refused(Status::RUNNING, request.offset) } else { seen.answer });
+            return Err(if seen.running { refused(EntryStatus::RUNNING, request.offset) } else { seen.answer });
         }
         if seen.running || !is_newer(generation, seen.generation as u32) {
-            return Err(refused(Status::STALE, request.offset));
+            return Err(refused(EntryStatus::STALE, request.offset));
         }
         let bytes = request.length.max(request.capacity) as usize;
         seen.generation = u64::from(generation);
         seen.offset = request.offset;
         let Some(base) = reach.reach(request.offset, bytes) else {
-            seen.answer = refused(Status::BAD_BUFFER, request.offset);
+            seen.answer = refused(EntryStatus::BAD_BUFFER, request.offset);
             return Err(seen.answer);
         };
         // SAFETY: `reach` guarantees that the range is mapped, and this end has published all that it wrote there.
@@ -117,7 +117,7 @@ impl<M: SharedMemory> Callee<M> {
 
     /// Answers the running call of a slot. The handler wrote at most the first `written` bytes of the buffer.
     #[inline(always)]
-    pub fn answer(&mut self, slot: u16, status: Status, length: u32, written: usize) {
+    pub fn answer(&mut self, slot: u16, status: EntryStatus, length: u32, written: usize) {
         let seen = &mut self.seen[usize::from(slot)];
         assert!(seen.running, "a call is answered once");
         assert!(written <= seen.bytes);
@@ -156,7 +156,7 @@ impl<M: SharedMemory> Callee<M> {
     }
 
     /// Returns the first entry of the next request, so that a caller can wait for its arrival.
-    pub fn awaited(&self) -> Awaited {
+    pub fn awaited(&self) -> AwaitedEntry {
         self.requests.awaited()
     }
 }

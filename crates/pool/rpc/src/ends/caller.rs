@@ -1,8 +1,8 @@
 //! The end of a pair of queues that makes calls.
 
-use super::{CallerBuffer, Layout};
-use crate::queue::entry::{ANSWER, Answer, GENERATIONS, Kind, REQUEST, Request, Status};
-use crate::queue::{Awaited, Receiver, Sender};
+use super::{CallerBuffer, QueueLayout};
+use crate::queue::entry::{ANSWER, Answer, GENERATIONS, Kind, REQUEST, Request, EntryStatus};
+use crate::queue::{AwaitedEntry, Receiver, Sender};
 use std::ops::ControlFlow;
 use unrack_pool::cache_control::SharedMemory;
 
@@ -10,10 +10,10 @@ use unrack_pool::cache_control::SharedMemory;
 /// possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("all entries of the queue have calls under way")]
-pub struct Full;
+pub struct QueueFull;
 
 /// Change of the state of a call, found by polling the answers.
-pub enum Change<B> {
+pub enum CallChange<B> {
     /// The call of this slot was answered.
     Answered(u16),
     /// A call that its caller had abandoned was answered, so that its buffer, given here, is free.
@@ -73,7 +73,7 @@ impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
     /// # Safety
     /// The area must stay mapped as long as the caller lives, and must have been zero when the pair began. Only this
     /// caller may write it, except that the peer writes the answers.
-    pub unsafe fn new(memory: M, area: *mut u8, layout: Layout) -> Self {
+    pub unsafe fn new(memory: M, area: *mut u8, layout: QueueLayout) -> Self {
         let lines = layout.lines();
         // SAFETY: the caller keeps the whole area mapped.
         let (requests, answers) = unsafe {
@@ -131,9 +131,9 @@ impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
         (kind, connection, method): (Kind, u16, u32),
         length: usize,
         capacity: usize,
-    ) -> Result<(), Full> {
+    ) -> Result<(), QueueFull> {
         if self.is_full() {
-            return Err(Full);
+            return Err(QueueFull);
         }
         let slot = &mut self.slots[usize::from(index)];
         assert!(
@@ -172,9 +172,9 @@ impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
     ///
     /// # Errors
     /// If the queue is full; then nothing was sent.
-    pub fn post_again(&mut self, index: u16) -> Result<(), Full> {
+    pub fn post_again(&mut self, index: u16) -> Result<(), QueueFull> {
         if self.is_full() {
-            return Err(Full);
+            return Err(QueueFull);
         }
         let slot = &mut self.slots[usize::from(index)];
         assert!(slot.state == State::Waiting);
@@ -188,7 +188,7 @@ impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
     /// Takes the answers that have come, and calls `changed` with each change of a call; `changed` returns whether to
     /// continue. Takes at most one lap of answers, and returns how many it took.
     #[inline(always)]
-    pub fn poll(&mut self, mut changed: impl FnMut(Change<B>) -> ControlFlow<()>) -> usize {
+    pub fn poll(&mut self, mut changed: impl FnMut(CallChange<B>) -> ControlFlow<()>) -> usize {
         let mut count = 0;
         while let Some(entries) = self.answers.receive() {
             count += 1;
@@ -213,7 +213,7 @@ impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
     }
 
     #[inline(always)]
-    fn take(&mut self, entries: [u64; ANSWER]) -> Option<Change<B>> {
+    fn take(&mut self, entries: [u64; ANSWER]) -> Option<CallChange<B>> {
         let answer = Answer::from_entries(entries);
         let known = self.slots.get_mut(usize::from(answer.slot)).filter(|slot| {
             slot.owed > 0
@@ -228,7 +228,7 @@ impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
         slot.owed -= 1;
         self.owed -= 1;
         match slot.state {
-            State::Waiting if answer.status != Status::RUNNING => {
+            State::Waiting if answer.status != EntryStatus::RUNNING => {
                 if has_bytes(answer.status) {
                     let buffer = slot.buffer.as_ref().expect("a waiting slot has a buffer");
                     // SAFETY: this end published all that it wrote to the buffer, and the answer is inside the buffer.
@@ -236,9 +236,9 @@ impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
                 }
                 slot.state = State::Answered;
                 slot.answer = entries;
-                Some(Change::Answered(answer.slot))
+                Some(CallChange::Answered(answer.slot))
             }
-            State::Abandoned if slot.owed == 0 => self.release(answer.slot).map(Change::Freed),
+            State::Abandoned if slot.owed == 0 => self.release(answer.slot).map(CallChange::Freed),
             _ => None,
         }
     }
@@ -320,7 +320,7 @@ impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
     }
 
     /// Returns the first entry of the next answer, so that a caller can wait for its arrival.
-    pub fn awaited(&self) -> Awaited {
+    pub fn awaited(&self) -> AwaitedEntry {
         self.answers.awaited()
     }
 
@@ -336,6 +336,6 @@ impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
 }
 
 /// Returns whether the length of an answer with this status is a number of bytes in the buffer.
-pub(crate) fn has_bytes(status: Status) -> bool {
-    matches!(status, Status::DONE | Status::MORE) || status.0 >= Status::SERVICE
+pub(crate) fn has_bytes(status: EntryStatus) -> bool {
+    matches!(status, EntryStatus::DONE | EntryStatus::MORE) || status.0 >= EntryStatus::SERVICE
 }

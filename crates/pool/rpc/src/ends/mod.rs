@@ -15,7 +15,7 @@ mod caller;
 pub(crate) use callee::is_newer;
 pub use callee::{Callee, IncomingCall};
 pub(crate) use caller::has_bytes;
-pub use caller::{Caller, Change, Full};
+pub use caller::{Caller, CallChange, QueueFull};
 
 /// Buffer of the caller, in memory that the callee can access.
 pub trait CallerBuffer {
@@ -36,16 +36,16 @@ pub trait Reach {
 
 /// Positions of the two queues in the memory area of a pair.
 #[derive(Debug, Clone, Copy)]
-pub struct Layout {
+pub struct QueueLayout {
     lines: usize,
 }
 
-impl Layout {
+impl QueueLayout {
     /// Returns the layout of the largest pair of queues that fits in `area` bytes; `None` if a queue would have less
     /// than two lines.
-    pub fn fitting(area: usize) -> Option<Layout> {
+    pub fn fitting(area: usize) -> Option<QueueLayout> {
         let most = (area / crate::queue::bytes(2)).min(crate::queue::entry::MOST_SLOTS);
-        (most >= 2).then(|| Layout { lines: 1 << most.ilog2() })
+        (most >= 2).then(|| QueueLayout { lines: 1 << most.ilog2() })
     }
 
     /// Returns the number of lines of each queue.

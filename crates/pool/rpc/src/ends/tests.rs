@@ -1,7 +1,7 @@
 //! Random callers and callees in one thread, in every kind of memory, and peers that write anything.
 
-use super::{Callee, Caller, CallerBuffer, IncomingCall, Layout, Reach};
-use crate::queue::entry::{Kind, Status};
+use super::{Callee, Caller, CallerBuffer, IncomingCall, QueueLayout, Reach};
+use crate::queue::entry::{Kind, EntryStatus};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -118,7 +118,7 @@ struct World<M> {
 
 impl<M: SharedMemory> World<M> {
     fn new((caller_memory, here): (M, *mut u8), (callee_memory, there): (M, *mut u8)) -> Self {
-        let layout = Layout::fitting(AREA).unwrap();
+        let layout = QueueLayout::fitting(AREA).unwrap();
         assert_eq!(layout.lines(), LINES);
         // SAFETY: tests keep the memory until they end.
         let (caller, callee) =
@@ -166,7 +166,7 @@ impl<M: SharedMemory> World<M> {
                     let count = incoming.request.length as usize / 8;
                     write(incoming.base, answer_to(read(incoming.base, count)), count);
                     let length = incoming.request.length;
-                    self.callee.answer(incoming.request.slot, Status::DONE, length, length as usize);
+                    self.callee.answer(incoming.request.slot, EntryStatus::DONE, length, length as usize);
                 }
             }
         }
@@ -196,7 +196,7 @@ impl<M: SharedMemory> World<M> {
         for slot in done {
             let (value, count) = self.waiting.remove(&slot).unwrap();
             let answer = self.caller.answer(slot).unwrap();
-            assert_eq!((answer.status, answer.length as usize), (Status::DONE, count * 8));
+            assert_eq!((answer.status, answer.length as usize), (EntryStatus::DONE, count * 8));
             assert_eq!(read(self.caller.buffer(slot).base(), count), answer_to(value));
             self.caller.release(slot);
             self.answered += 1;
@@ -260,7 +260,7 @@ fn hosts(seed: u64) -> (DeviceView, DeviceView) {
 fn lines_of_an_earlier_channel_are_not_published() {
     for seed in 0..200 {
         let (here, there) = hosts(seed);
-        let layout = Layout::fitting(AREA).unwrap();
+        let layout = QueueLayout::fitting(AREA).unwrap();
         let answers = layout.answers();
         let line = (0..8).map(|word| answers + word * 8);
         line.clone().for_each(|at| there.memory.store(there.entry(at), u64::MAX));
@@ -325,7 +325,7 @@ proptest! {
         seed: u64,
     ) {
         let (here, _) = hosts(seed);
-        let layout = Layout::fitting(AREA).unwrap();
+        let layout = QueueLayout::fitting(AREA).unwrap();
         // SAFETY: the view outlives the callee.
         let mut callee = unsafe { Callee::new(Coherent, here.base(), layout) };
         let granted = Granted(here.base());
@@ -336,7 +336,7 @@ proptest! {
             while let Some(incoming) = callee.poll(&granted) {
                 let bytes = incoming.request.length.max(incoming.request.capacity) as usize;
                 prop_assert!(granted.reach(incoming.request.offset, bytes) == Some(incoming.base));
-                callee.answer(incoming.request.slot, Status::DONE, incoming.request.length, 0);
+                callee.answer(incoming.request.slot, EntryStatus::DONE, incoming.request.length, 0);
             }
         }
     }
@@ -347,7 +347,7 @@ proptest! {
         noise in prop::collection::vec((0..LINES * 8, any::<u64>(), any::<bool>()), 1..LONGEST),
     ) {
         let (here, _) = hosts(1);
-        let layout = Layout::fitting(AREA).unwrap();
+        let layout = QueueLayout::fitting(AREA).unwrap();
         // SAFETY: the view outlives the caller.
         let mut caller = unsafe { Caller::new(Coherent, here.base(), layout) };
         let mut spare: Vec<u64> = (0..BUFFERS).map(|index| (AREA + index * BUFFER) as u64).collect();
@@ -364,7 +364,7 @@ proptest! {
             caller.poll(|_| ControlFlow::Continue(()));
             waiting.retain(|&slot| {
                 let Some(answer) = caller.answer(slot) else { return true };
-                assert!(answer.status.0 > Status::MORE.0 || answer.length as usize <= LINE);
+                assert!(answer.status.0 > EntryStatus::MORE.0 || answer.length as usize <= LINE);
                 spare.extend(caller.release(slot).map(|buffer| buffer.offset));
                 false
             });

@@ -130,7 +130,7 @@ impl Request {
 /// An answer, decoded from its entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
-    pub status: Status,
+    pub status: EntryStatus,
     pub slot: u16,
     pub generation: u32,
     pub offset: u64,
@@ -155,7 +155,7 @@ impl Answer {
     pub fn from_entries(entries: [u64; ANSWER]) -> Answer {
         let [first, second] = entries.map(|entry| entry & !FLAG);
         Answer {
-            status: Status(field(first, STATUS_AT, STATUS_BITS) as u16),
+            status: EntryStatus(field(first, STATUS_AT, STATUS_BITS) as u16),
             slot: field(first, SLOT_AT, SLOT_BITS) as u16,
             generation: (second >> 32) as u32,
             offset: field(first, 0, OFFSET_BITS) * LINE as u64,
@@ -166,34 +166,34 @@ impl Answer {
 
 /// Outcome of a call, in twelve bits. Values below 256 belong to this crate, the others to the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Status(pub u16);
+pub struct EntryStatus(pub u16);
 
-impl Status {
+impl EntryStatus {
     /// The call succeeded.
-    pub const DONE: Status = Status(0);
+    pub const DONE: EntryStatus = EntryStatus(0);
     /// More parts follow. Only streams use this status.
-    pub const MORE: Status = Status(1);
+    pub const MORE: EntryStatus = EntryStatus(1);
     /// The request repeats a call that is still running. The answer of the call itself follows.
-    pub const RUNNING: Status = Status(2);
+    pub const RUNNING: EntryStatus = EntryStatus(2);
     /// The server has no such method.
-    pub const UNKNOWN_METHOD: Status = Status(3);
+    pub const UNKNOWN_METHOD: EntryStatus = EntryStatus(3);
     /// The buffer is not in memory that this client granted to the server, or is shorter than the request states.
-    pub const BAD_BUFFER: Status = Status(4);
+    pub const BAD_BUFFER: EntryStatus = EntryStatus(4);
     /// The answer does not fit into the buffer; `length` is the number of bytes that it needs.
-    pub const TOO_LONG: Status = Status(5);
+    pub const TOO_LONG: EntryStatus = EntryStatus(5);
     /// The handler panicked.
-    pub const FAILED: Status = Status(6);
+    pub const FAILED: EntryStatus = EntryStatus(6);
     /// The request is not valid for this server.
-    pub const MALFORMED: Status = Status(7);
+    pub const MALFORMED: EntryStatus = EntryStatus(7);
     /// The request repeats a call that the server has answered and forgotten.
-    pub const STALE: Status = Status(8);
+    pub const STALE: EntryStatus = EntryStatus(8);
     /// The stream named by the request does not exist.
-    pub const NO_STREAM: Status = Status(9);
+    pub const NO_STREAM: EntryStatus = EntryStatus(9);
     /// The server is shutting down.
-    pub const CLOSING: Status = Status(10);
+    pub const CLOSING: EntryStatus = EntryStatus(10);
     /// The server, over TCP, already holds as much memory as it may for this client or for all clients; `length` is the
     /// amount held for this client, in MiB.
-    pub const BUSY: Status = Status(11);
+    pub const BUSY: EntryStatus = EntryStatus(11);
 
     /// First status value that belongs to the service.
     pub const SERVICE: u16 = 256;
@@ -226,7 +226,7 @@ mod tests {
             length: 0x7fff_ffc0,
             capacity: 0x0102_0304,
         };
-        let status = Status(0x123);
+        let status = EntryStatus(0x123);
         let answer = Answer { status, slot: 0x2d5, generation: 7, offset: 64, length: 9 };
         assert_eq!(request.entries(), [0x3abc_b563_4567_89ab, 0x7654_3210_fedc_ba98, 0x7fff_ffc0_0102_0304]);
         assert_eq!(answer.entries(), [0x0123_b540_0000_0001, 0x0000_0007_0000_0009]);
@@ -238,7 +238,7 @@ mod tests {
         fn what_is_written_reads_back(
             kind in 0u64..5, connection in 0u16..1 << CONNECTION_BITS, slot in 0u16..MOST_SLOTS as u16,
             generation in 0..GENERATIONS, line in 0u64..1 << OFFSET_BITS, method: u32, length in 0u32..1 << 31,
-            capacity: u32, status in 0u16..=Status::LAST,
+            capacity: u32, status in 0u16..=EntryStatus::LAST,
         ) {
             let kind = Kind::from_bits(kind).unwrap();
             let offset = line * LINE as u64;
@@ -246,7 +246,7 @@ mod tests {
             prop_assert!(request.entries().iter().all(|entry| entry & FLAG == 0));
             prop_assert_eq!(Request::from_entries(request.entries()), Some(request));
             prop_assert_eq!(Request::slot_of(request.entries()), (slot, generation));
-            let answer = Answer { status: Status(status), slot, generation, offset, length: capacity };
+            let answer = Answer { status: EntryStatus(status), slot, generation, offset, length: capacity };
             prop_assert!(answer.entries().iter().all(|entry| entry & FLAG == 0));
             prop_assert_eq!(Answer::from_entries(answer.entries()), answer);
         }
@@ -257,7 +257,7 @@ mod tests {
                 prop_assert_eq!(request.entries(), entries.map(|entry| entry & !FLAG));
             }
             let answer = Answer::from_entries([entries[0], entries[1]]);
-            prop_assert!((answer.slot as usize) < MOST_SLOTS && answer.status.0 <= Status::LAST);
+            prop_assert!((answer.slot as usize) < MOST_SLOTS && answer.status.0 <= EntryStatus::LAST);
         }
     }
 }

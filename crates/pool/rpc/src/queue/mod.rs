@@ -218,19 +218,19 @@ impl<M: SharedMemory> Receiver<M> {
     }
 
     /// Returns the first entry of the next message, so that a caller can wait for its arrival.
-    pub fn awaited(&self) -> Awaited {
-        Awaited { entry: &self.ring.line()[0], flag: self.ring.flag() }
+    pub fn awaited(&self) -> AwaitedEntry {
+        AwaitedEntry { entry: &self.ring.line()[0], flag: self.ring.flag() }
     }
 }
 
 /// An entry that has not arrived yet. It stays mapped as long as the receiver that returned it.
 #[derive(Clone, Copy)]
-pub struct Awaited {
+pub struct AwaitedEntry {
     entry: *const AtomicU64,
     flag: u64,
 }
 
-impl Awaited {
+impl AwaitedEntry {
     /// Pauses until the line of the entry is written, or for a short time (see [`Pause::until_written`]).
     ///
     /// # Safety

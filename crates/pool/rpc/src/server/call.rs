@@ -1,7 +1,7 @@
 //! A call, as its handler sees it.
 
 use crate::ends::IncomingCall;
-use crate::queue::entry::Status;
+use crate::queue::entry::EntryStatus;
 use crate::view::{View, ViewMut};
 use std::any::Any;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use unrack_pool::wire::PeerProcess;
 
 /// Memory of a message, which can be kept mapped after the call.
 pub(crate) trait Memory {
-    fn keep(&self) -> Kept;
+    fn keep(&self) -> MappedCallMemory;
 }
 
 impl<T: Any + Send + Sync> Memory for Arc<T> {
-    fn keep(&self) -> Kept {
-        Kept { _memory: self.clone() }
+    fn keep(&self) -> MappedCallMemory {
+        MappedCallMemory { _memory: self.clone() }
     }
 }
 
 /// Keeps the memory of a call's messages mapped while it exists. Later calls still overwrite the contents.
-pub struct Kept {
+pub struct MappedCallMemory {
     _memory: Arc<dyn Any + Send + Sync>,
 }
 
@@ -45,26 +45,26 @@ pub struct AnswerTooLong {
 
 /// Reason why a handler gives no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum CallRefusal {
     /// A status that client and service have defined; at least [`Status::SERVICE`].
-    Status(Status),
+    Status(EntryStatus),
     NoRoom(AnswerTooLong),
 }
 
-impl Refusal {
+impl CallRefusal {
     /// Returns a refusal with a status that the service defines; these are numbered from 0.
     ///
     /// # Panics
     /// If the number is above 3839, the largest that fits.
-    pub fn from_number(number: u16) -> Refusal {
-        assert!(number <= Status::LAST - Status::SERVICE, "statuses of services go up to 3839");
-        Refusal::Status(Status(Status::SERVICE + number))
+    pub fn from_number(number: u16) -> CallRefusal {
+        assert!(number <= EntryStatus::LAST - EntryStatus::SERVICE, "statuses of services go up to 3839");
+        CallRefusal::Status(EntryStatus(EntryStatus::SERVICE + number))
     }
 }
 
-impl From<AnswerTooLong> for Refusal {
-    fn from(no: AnswerTooLong) -> Refusal {
-        Refusal::NoRoom(no)
+impl From<AnswerTooLong> for CallRefusal {
+    fn from(no: AnswerTooLong) -> CallRefusal {
+        CallRefusal::NoRoom(no)
     }
 }
 
@@ -103,7 +103,7 @@ impl<'a> Call<'a> {
 
     /// Keeps the memory of the messages mapped after the call. This is meant for programs in other languages, whose
     /// pointers into the memory the compiler cannot check.
-    pub fn keep_memory(&self) -> Kept {
+    pub fn keep_memory(&self) -> MappedCallMemory {
         self.memory.keep()
     }
 
@@ -135,13 +135,13 @@ impl<'a> Call<'a> {
     }
 
     /// Returns the status, the length and the number of written bytes of the answer.
-    pub(super) fn outcome(&self, ended: Result<Status, Refusal>) -> Outcome {
+    pub(super) fn outcome(&self, ended: Result<EntryStatus, CallRefusal>) -> CallOutcome {
         let (status, length) = match ended {
             Ok(status) => (status, self.answer as u32),
-            Err(Refusal::Status(status)) => (status, self.answer as u32),
-            Err(Refusal::NoRoom(no)) => (Status::TOO_LONG, u32::try_from(no.needed).unwrap_or(u32::MAX)),
+            Err(CallRefusal::Status(status)) => (status, self.answer as u32),
+            Err(CallRefusal::NoRoom(no)) => (EntryStatus::TOO_LONG, u32::try_from(no.needed).unwrap_or(u32::MAX)),
         };
-        Outcome::new(status, length, self.written)
+        CallOutcome::new(status, length, self.written)
     }
 }
 
@@ -149,27 +149,27 @@ impl<'a> Call<'a> {
 /// would be stored in pieces and loaded in larger ones, and such a load waits until all earlier stores are globally
 /// visible, among them those of the answer.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Outcome {
+pub(crate) struct CallOutcome {
     /// Status in the upper half, length in the lower.
     answer: u64,
     written: usize,
 }
 
-impl Outcome {
+impl CallOutcome {
     #[inline(always)]
-    fn new(status: Status, length: u32, written: usize) -> Outcome {
-        Outcome { answer: u64::from(status.0) << 32 | u64::from(length), written }
+    fn new(status: EntryStatus, length: u32, written: usize) -> CallOutcome {
+        CallOutcome { answer: u64::from(status.0) << 32 | u64::from(length), written }
     }
 
     /// Makes an outcome without any bytes of an answer.
-    pub(crate) fn from_status(status: Status) -> Outcome {
-        Outcome::new(status, 0, 0)
+    pub(crate) fn from_status(status: EntryStatus) -> CallOutcome {
+        CallOutcome::new(status, 0, 0)
     }
 
     /// Returns the status.
     #[inline(always)]
-    pub(crate) fn status(self) -> Status {
-        Status((self.answer >> 32) as u16)
+    pub(crate) fn status(self) -> EntryStatus {
+        EntryStatus((self.answer >> 32) as u16)
     }
 
     /// Returns the length of the answer in bytes; with an error status, a detail of the error.

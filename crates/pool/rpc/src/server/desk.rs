@@ -1,9 +1,9 @@
 //! Context in which a client's calls run: the client's identity and its open streams.
 
-use super::call::{Call, Memory, Outcome, Refusal};
+use super::call::{Call, Memory, CallOutcome, CallRefusal};
 use super::methods::{Handler, Methods, PartSource};
 use crate::ends::IncomingCall;
-use crate::queue::entry::{Kind, Status};
+use crate::queue::entry::{Kind, EntryStatus};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use unrack_pool::wire::PeerProcess;
@@ -37,20 +37,20 @@ impl Desk {
         incoming: &IncomingCall,
         memory: &dyn Memory,
         methods: &Methods,
-    ) -> Outcome {
+    ) -> CallOutcome {
         let request = &incoming.request;
         match request.kind {
             Kind::Call | Kind::OneWay => match methods.get(request.method) {
                 Some(Handler::Plain(handler)) => {
-                    self.handle(incoming, memory, |call| handler(call).map(|()| Status::DONE))
+                    self.handle(incoming, memory, |call| handler(call).map(|()| EntryStatus::DONE))
                 }
-                _ => Outcome::from_status(Status::UNKNOWN_METHOD),
+                _ => CallOutcome::from_status(EntryStatus::UNKNOWN_METHOD),
             },
             Kind::Open => self.open(incoming, memory, methods),
             Kind::Next => self.next(incoming, memory),
             Kind::Close => {
                 self.streams.remove(&(request.method as u16));
-                Outcome::from_status(Status::DONE)
+                CallOutcome::from_status(EntryStatus::DONE)
             }
         }
     }
@@ -60,22 +60,22 @@ impl Desk {
         &self,
         incoming: &IncomingCall,
         memory: &dyn Memory,
-        handler: impl FnOnce(&mut Call<'_>) -> Result<Status, Refusal>,
-    ) -> Outcome {
+        handler: impl FnOnce(&mut Call<'_>) -> Result<EntryStatus, CallRefusal>,
+    ) -> CallOutcome {
         // SAFETY: the caller of `run` guarantees it.
         unsafe { run_handler(incoming, memory, (&self.peer, self.client), handler) }
     }
 
-    fn open(&mut self, incoming: &IncomingCall, memory: &dyn Memory, methods: &Methods) -> Outcome {
+    fn open(&mut self, incoming: &IncomingCall, memory: &dyn Memory, methods: &Methods) -> CallOutcome {
         let Some(Handler::Stream(handler)) = methods.get(incoming.request.method) else {
-            return Outcome::from_status(Status::UNKNOWN_METHOD);
+            return CallOutcome::from_status(EntryStatus::UNKNOWN_METHOD);
         };
         let mut source = None;
         let outcome = self.handle(incoming, memory, |call| {
             let mut opened = handler(call)?;
             let more = opened(call)?;
             source = more.then_some(opened);
-            Ok(if more { Status::MORE } else { Status::DONE })
+            Ok(if more { EntryStatus::MORE } else { EntryStatus::DONE })
         });
         match source {
             Some(source) => drop(self.streams.insert(incoming.request.slot, source)),
@@ -84,14 +84,14 @@ impl Desk {
         outcome
     }
 
-    fn next(&mut self, incoming: &IncomingCall, memory: &dyn Memory) -> Outcome {
+    fn next(&mut self, incoming: &IncomingCall, memory: &dyn Memory) -> CallOutcome {
         let stream = incoming.request.method as u16;
         let Some(mut source) = self.streams.remove(&stream) else {
-            return Outcome::from_status(Status::NO_STREAM);
+            return CallOutcome::from_status(EntryStatus::NO_STREAM);
         };
         let outcome =
-            self.handle(incoming, memory, |call| Ok(if source(call)? { Status::MORE } else { Status::DONE }));
-        if outcome.status() == Status::MORE {
+            self.handle(incoming, memory, |call| Ok(if source(call)? { EntryStatus::MORE } else { EntryStatus::DONE }));
+        if outcome.status() == EntryStatus::MORE {
             self.streams.insert(stream, source);
         }
         outcome
@@ -107,12 +107,12 @@ pub(super) unsafe fn run_handler(
     incoming: &IncomingCall,
     memory: &dyn Memory,
     client: (&PeerProcess, u64),
-    handler: impl FnOnce(&mut Call<'_>) -> Result<Status, Refusal>,
-) -> Outcome {
+    handler: impl FnOnce(&mut Call<'_>) -> Result<EntryStatus, CallRefusal>,
+) -> CallOutcome {
     // SAFETY: the caller guarantees it.
     let mut call = unsafe { Call::new(incoming, memory, client) };
     match catch_unwind(AssertUnwindSafe(|| handler(&mut call))) {
         Ok(ended) => call.outcome(ended),
-        Err(_) => call.outcome(Ok(Status::FAILED)),
+        Err(_) => call.outcome(Ok(EntryStatus::FAILED)),
     }
 }

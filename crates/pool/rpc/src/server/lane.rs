@@ -4,9 +4,9 @@ use super::methods::Methods;
 use super::port::Port;
 use super::workers::Workers;
 use super::{MOST_LANES, Options};
-use crate::ends::Layout;
+use crate::ends::QueueLayout;
 use crate::error::Error;
-use crate::wait::{self, Moment, Patience, Pause};
+use crate::wait::{self, Moment, PollTime, Pause};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,15 +31,15 @@ const FEW: usize = 4;
 const ROUNDS: u32 = 1024;
 
 /// All lanes of a server.
-pub(super) struct Lanes {
-    lanes: Vec<Arc<Lane>>,
+pub(super) struct QueueThreads {
+    lanes: Vec<Arc<QueueThread>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     next: AtomicUsize,
     queue_bytes: usize,
 }
 
 /// State that a lane's thread shares with the acceptor.
-pub(super) struct Lane {
+pub(super) struct QueueThread {
     number: usize,
     pool: Client,
     adopted: Mutex<Vec<Port>>,
@@ -48,21 +48,21 @@ pub(super) struct Lane {
     stop: AtomicBool,
 }
 
-impl Lanes {
+impl QueueThreads {
     /// Starts the lanes' threads.
     pub(super) fn start(
         pool: &Client,
         methods: &Arc<Methods>,
         options: &Options,
-    ) -> Result<Arc<Lanes>, Error> {
-        let mut lanes = Lanes {
+    ) -> Result<Arc<QueueThreads>, Error> {
+        let mut lanes = QueueThreads {
             lanes: Vec::new(),
             threads: Mutex::default(),
             next: AtomicUsize::new(0),
             queue_bytes: pool.pool().queue_bytes as usize,
         };
         for number in 0..options.lanes.clamp(1, MOST_LANES) {
-            let lane = Arc::new(Lane {
+            let lane = Arc::new(QueueThread {
                 number,
                 pool: pool.clone(),
                 adopted: Mutex::default(),
@@ -80,7 +80,7 @@ impl Lanes {
                 pause: Pause::new(pool.pool().mode, true),
                 rounds: 0,
             };
-            let patience = Patience::new(options.waiting, SHORT);
+            let patience = PollTime::new(options.waiting, SHORT);
             let mut thread =
                 Thread { lane: lane.clone(), clients, patience, nap: SECOND_LOOK, last_call: Instant::now() };
             let handle =
@@ -92,7 +92,7 @@ impl Lanes {
     }
 
     /// Returns the lane for the next client; lanes take turns.
-    pub(super) fn next(&self) -> &Lane {
+    pub(super) fn next(&self) -> &QueueThread {
         &self.lanes[self.next.fetch_add(1, Ordering::Relaxed) % self.lanes.len()]
     }
 
@@ -113,14 +113,14 @@ impl Lanes {
     }
 }
 
-impl Lane {
+impl QueueThread {
     /// Returns the index of the bell that the lane's clients ring.
     pub(super) fn bell(&self) -> usize {
         self.number
     }
 
     /// Hands an accepted client to the lane's thread.
-    pub(super) fn adopt(&self, channel: Channel, layout: Layout) {
+    pub(super) fn adopt(&self, channel: Channel, layout: QueueLayout) {
         let port = Port::new(channel, &self.pool, layout);
         self.adopted.lock().unwrap_or_else(PoisonError::into_inner).push(port);
         self.call();
@@ -133,9 +133,9 @@ impl Lane {
 }
 
 struct Thread {
-    lane: Arc<Lane>,
+    lane: Arc<QueueThread>,
     clients: Clients,
-    patience: Patience,
+    patience: PollTime,
     /// Time to sleep before the lane polls once more, or rings again a client that was about to sleep.
     nap: Duration,
     /// Time of the last call.

@@ -1,17 +1,17 @@
 //! Handlers of methods, by number.
 
-use super::call::{Call, Refusal};
+use super::call::{Call, CallRefusal};
 use crate::error::Error;
 use crate::method::Method;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Result of a handler: success, or a refusal with a status that the service defines.
-pub type Answered = Result<(), Refusal>;
+pub type Answered = Result<(), CallRefusal>;
 
 /// Writer of the parts of a stream. Each call writes one part and returns whether more follow.
-pub type PartSource = Box<dyn FnMut(&mut Call<'_>) -> Result<bool, Refusal> + Send>;
+pub type PartSource = Box<dyn FnMut(&mut Call<'_>) -> Result<bool, CallRefusal> + Send>;
 
-type Handles<T> = Box<dyn Fn(&mut Call<'_>) -> Result<T, Refusal> + Send + Sync>;
+type Handles<T> = Box<dyn Fn(&mut Call<'_>) -> Result<T, CallRefusal> + Send + Sync>;
 
 /// Handler of a method.
 pub(crate) enum Handler {

@@ -16,16 +16,16 @@ pub(crate) mod methods;
 mod port;
 mod workers;
 
-pub use call::{AnswerTooLong, Call, Kept, Refusal};
+pub use call::{AnswerTooLong, Call, MappedCallMemory, CallRefusal};
 pub(crate) use desk::Desk;
 pub use methods::{Answered, PartSource};
 
-use crate::ends::Layout;
+use crate::ends::QueueLayout;
 use crate::error::Error;
-use crate::greeting::{Greeting, VERSION};
+use crate::greeting::{RpcGreeting, VERSION};
 use crate::tcp::{self, listen::Listening};
-use crate::wait::Waiting;
-use lane::Lanes;
+use crate::wait::WaitPolicy;
+use lane::QueueThreads;
 use methods::Methods;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -43,7 +43,7 @@ const NOT_RPC: u32 = 2;
 #[derive(Debug, Clone)]
 pub struct Options {
     /// How the server waits for calls: by polling, by sleeping, or adaptively.
-    pub waiting: Waiting,
+    pub waiting: WaitPolicy,
     /// Number of threads that poll for calls. Each client belongs to one of them.
     pub lanes: usize,
     /// Number of threads that run handlers. With 0, the thread that finds a call runs it to its end (HydraRPC §5.1).
@@ -59,7 +59,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            waiting: Waiting::Adaptive,
+            waiting: WaitPolicy::Adaptive,
             lanes: 1,
             workers: 0,
             listen: None,
@@ -100,7 +100,7 @@ impl Server {
     pub fn stream(
         mut self,
         name: &str,
-        handler: impl Fn(&mut Call<'_>) -> Result<PartSource, Refusal> + Send + Sync + 'static,
+        handler: impl Fn(&mut Call<'_>) -> Result<PartSource, CallRefusal> + Send + Sync + 'static,
     ) -> Self {
         self.methods.add(name, methods::Handler::Stream(Box::new(handler)));
         self
@@ -128,7 +128,7 @@ impl Server {
     ///
     /// # Errors
     /// If there is no pool, if the name is taken, or if two methods have the same number.
-    pub fn serve(self, pool: impl AsRef<Path>) -> Result<Serving, Error> {
+    pub fn serve(self, pool: impl AsRef<Path>) -> Result<RunningService, Error> {
         let place = pool.as_ref();
         if tcp::address(place).is_some() {
             let listen = Some(place.to_string_lossy().into_owned());
@@ -141,11 +141,11 @@ impl Server {
     ///
     /// # Errors
     /// As for [`serve`](Server::serve).
-    pub fn serve_on(self, pool: &unrack_pool::Client) -> Result<Serving, Error> {
+    pub fn serve_on(self, pool: &unrack_pool::Client) -> Result<RunningService, Error> {
         self.start(Some(pool))
     }
 
-    fn start(self, pool: Option<&unrack_pool::Client>) -> Result<Serving, Error> {
+    fn start(self, pool: Option<&unrack_pool::Client>) -> Result<RunningService, Error> {
         let methods = Arc::new(self.methods.finish()?);
         let listening = match &self.options.listen {
             Some(listen) => {
@@ -155,7 +155,7 @@ impl Server {
         };
         let (name, options, lent) = (self.name, self.options, self.lent);
         let pooled = pool.map(|pool| Pooled::start(pool, &name, &methods, &options, lent)).transpose()?;
-        Ok(Serving { name, pooled, listening })
+        Ok(RunningService { name, pooled, listening })
     }
 }
 
@@ -170,7 +170,7 @@ fn tcp_address(listen: &str) -> Result<&str, Error> {
 /// The threads that serve the clients of a pool.
 struct Pooled {
     maker: Maker,
-    lanes: Arc<Lanes>,
+    lanes: Arc<QueueThreads>,
     service: Weak<Service>,
     acceptor: Option<std::thread::JoinHandle<()>>,
 }
@@ -185,7 +185,7 @@ impl Pooled {
     ) -> Result<Pooled, Error> {
         let service = Arc::new(pool.register(name)?);
         let known = Arc::downgrade(&service);
-        let lanes = Lanes::start(pool, methods, options)?;
+        let lanes = QueueThreads::start(pool, methods, options)?;
         let acceptor = std::thread::Builder::new().name("unrack-accept".into()).spawn({
             let lanes = lanes.clone();
             move || accept(&service, &lanes, lent.as_ref())
@@ -219,13 +219,13 @@ impl Drop for Pooled {
 
 /// A running service. Dropping it ends the service and all its connections. In a child process made by `fork`, however,
 /// dropping it does nothing, because none of its threads runs there.
-pub struct Serving {
+pub struct RunningService {
     name: String,
     pooled: Option<Pooled>,
     listening: Option<Listening>,
 }
 
-impl Serving {
+impl RunningService {
     /// Returns the service's name.
     pub fn name(&self) -> &str {
         &self.name
@@ -247,15 +247,15 @@ impl Serving {
 }
 
 /// Accepts clients until the service is closed or the manager is gone.
-fn accept(service: &Service, lanes: &Lanes, lent: Option<&Arena>) {
+fn accept(service: &Service, lanes: &QueueThreads, lent: Option<&Arena>) {
     while let Ok(Some(offer)) = service.accept(Duration::MAX) {
         admit(offer, lanes, lent);
     }
 }
 
 /// Accepts a client that speaks the same version of the protocol, and refuses any other with a reason.
-fn admit(mut offer: Offer, lanes: &Lanes, lent: Option<&Arena>) {
-    let theirs = Greeting::from_bytes(&offer.greeting().bytes);
+fn admit(mut offer: Offer, lanes: &QueueThreads, lent: Option<&Arena>) {
+    let theirs = RpcGreeting::from_bytes(&offer.greeting().bytes);
     match theirs {
         None => return offer.refuse(NOT_RPC, "it does not speak this protocol"),
         Some(theirs) if theirs.version != VERSION => {
@@ -264,10 +264,10 @@ fn admit(mut offer: Offer, lanes: &Lanes, lent: Option<&Arena>) {
         Some(_) => {}
     }
     let lane = lanes.next();
-    let Some(layout) = Layout::fitting(lanes.queue_bytes()) else {
+    let Some(layout) = QueueLayout::fitting(lanes.queue_bytes()) else {
         return offer.refuse(NOT_RPC, "the pool's queue areas are too small");
     };
-    let hello = Greeting::new(layout.lines()).to_bytes();
+    let hello = RpcGreeting::new(layout.lines()).to_bytes();
     // If the client is already gone, it needs no answer.
     let Ok(channel) = offer.accept(&hello, lane.bell(), &[]) else { return };
     // The arena is shared before the client's first call is answered, because the answer may refer to a lent buffer.

@@ -1,10 +1,10 @@
 //! One client of a server: its queues, granted memory and streams.
 
-use super::call::Outcome;
+use super::call::CallOutcome;
 use super::desk::Desk;
 use super::methods::{Handler, Methods};
-use super::workers::{Job, Workers};
-use crate::ends::{Callee, IncomingCall, Layout, Reach};
+use super::workers::{WorkerCall, Workers};
+use crate::ends::{Callee, IncomingCall, QueueLayout, Reach};
 use crate::queue::entry::Kind;
 use crate::wait::{Moment, Pause};
 use std::cell::Cell;
@@ -20,7 +20,7 @@ const TURN: usize = 16;
 /// The server's side of a client's connection.
 pub(super) struct Port {
     callee: Callee<AnyMemory>,
-    granted: Granted,
+    granted: GrantedMemory,
     desk: Desk,
     pause: Pause,
     /// Number of calls that workers are running.
@@ -33,7 +33,7 @@ pub(super) struct Port {
 }
 
 /// Memory that the client granted to the server.
-struct Granted {
+struct GrantedMemory {
     channel: Arc<Channel>,
     /// Virtual time of the queries to the manager, which each query advances by [`BETWEEN_ASKING`]. While it is ahead
     /// of the clock, no query is made.
@@ -46,7 +46,7 @@ struct Granted {
 const BETWEEN_ASKING: Duration = Duration::from_millis(10);
 const ASKED_IN_A_ROW: u32 = 64;
 
-impl Reach for Granted {
+impl Reach for GrantedMemory {
     #[inline(always)]
     fn reach(&self, offset: u64, bytes: usize) -> Option<*mut u8> {
         let bytes = bytes as u64;
@@ -65,13 +65,13 @@ impl Reach for Granted {
 
 impl Port {
     /// Makes the port of a client that was accepted.
-    pub(super) fn new(channel: Channel, pool: &Client, layout: Layout) -> Port {
+    pub(super) fn new(channel: Channel, pool: &Client, layout: QueueLayout) -> Port {
         let pause = Pause::new(pool.pool().mode, !channel.peer().is_far());
         let area = channel.queue_base().as_ptr();
         // SAFETY: the area is mapped as long as the channel, which this port owns.
         let callee = unsafe { Callee::new(pool.memory().clone(), area, layout) };
         let desk = Desk::new(channel.peer().clone(), channel.id().0);
-        let granted = Granted {
+        let granted = GrantedMemory {
             channel: Arc::new(channel),
             asked: Cell::new(Instant::now().checked_sub(BETWEEN_ASKING * ASKED_IN_A_ROW)),
         };
@@ -178,7 +178,7 @@ impl Port {
         {
             self.running += 1;
             let (channel, methods) = (self.granted.channel.clone(), methods.clone());
-            return workers.give(Job { port: number, incoming: *incoming, channel, methods });
+            return workers.give(WorkerCall { port: number, incoming: *incoming, channel, methods });
         }
         // SAFETY: the channel keeps the buffer mapped, and at most one call of a slot runs at a time.
         let outcome = unsafe { self.desk.run(incoming, &self.granted.channel, methods) };
@@ -187,7 +187,7 @@ impl Port {
 
     /// Answers a call.
     #[inline(always)]
-    pub(super) fn answer(&mut self, slot: u16, outcome: Outcome) {
+    pub(super) fn answer(&mut self, slot: u16, outcome: CallOutcome) {
         self.callee.answer(slot, outcome.status(), outcome.length(), outcome.written());
     }
 

@@ -1,17 +1,17 @@
 //! Worker threads for slow handlers, so that the lane's thread can continue to poll for calls.
 
-use super::call::Outcome;
+use super::call::CallOutcome;
 use super::desk::run_handler;
 use super::methods::{Handler, Methods};
 use crate::ends::IncomingCall;
-use crate::queue::entry::Status;
+use crate::queue::entry::EntryStatus;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use unrack_pool::{Channel, Client};
 
 /// A call that a worker is to run. It keeps the call's buffer mapped.
-pub(super) struct Job {
+pub(super) struct WorkerCall {
     pub port: usize,
     pub incoming: IncomingCall,
     pub channel: Arc<Channel>,
@@ -19,39 +19,39 @@ pub(super) struct Job {
 }
 
 // SAFETY: the pointer is to shared memory, which the channel keeps mapped and which only this job uses.
-unsafe impl Send for Job {}
+unsafe impl Send for WorkerCall {}
 
 /// Outcome of a job.
-pub(super) struct Done {
+pub(super) struct HandledOutcome {
     pub port: usize,
     pub slot: u16,
-    pub outcome: Outcome,
+    pub outcome: CallOutcome,
 }
 
 /// Worker threads of one lane.
 pub(super) struct Workers {
-    shared: Arc<Shared>,
+    shared: Arc<WorkerState>,
     threads: Vec<JoinHandle<()>>,
 }
 
-struct Shared {
-    work: Mutex<Work>,
+struct WorkerState {
+    work: Mutex<WorkerJob>,
     given: Condvar,
-    done: Mutex<Vec<Done>>,
+    done: Mutex<Vec<HandledOutcome>>,
     pool: Client,
     bell: usize,
 }
 
 #[derive(Default)]
-struct Work {
-    jobs: VecDeque<Job>,
+struct WorkerJob {
+    jobs: VecDeque<WorkerCall>,
     stop: bool,
 }
 
 impl Workers {
     /// Starts `count` workers. `bell` is the index of the lane's bell, which a worker rings when it has finished a job.
     pub(super) fn start(count: usize, pool: &Client, bell: usize) -> std::io::Result<Workers> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(WorkerState {
             work: Mutex::default(),
             given: Condvar::new(),
             done: Mutex::default(),
@@ -69,13 +69,13 @@ impl Workers {
     }
 
     /// Queues a job.
-    pub(super) fn give(&self, job: Job) {
+    pub(super) fn give(&self, job: WorkerCall) {
         self.shared.work().jobs.push_back(job);
         self.shared.given.notify_one();
     }
 
     /// Takes the outcomes of the finished jobs, so that the lane can answer them.
-    pub(super) fn take_done(&self) -> Vec<Done> {
+    pub(super) fn take_done(&self) -> Vec<HandledOutcome> {
         std::mem::take(&mut *self.shared.done())
     }
 
@@ -95,16 +95,16 @@ impl Drop for Workers {
     }
 }
 
-impl Shared {
-    fn work(&self) -> MutexGuard<'_, Work> {
+impl WorkerState {
+    fn work(&self) -> MutexGuard<'_, WorkerJob> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn done(&self) -> MutexGuard<'_, Vec<Done>> {
+    fn done(&self) -> MutexGuard<'_, Vec<HandledOutcome>> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn next(&self) -> Option<Job> {
+    fn next(&self) -> Option<WorkerCall> {
         let mut work = self.work();
         loop {
             if work.stop {
@@ -118,7 +118,7 @@ impl Shared {
     }
 }
 
-fn run(shared: &Shared) {
+fn run(shared: &WorkerState) {
     while let Some(job) = shared.next() {
         let request = job.incoming.request;
         let Some(Handler::Plain(handler)) = job.methods.get(request.method) else {
@@ -127,9 +127,9 @@ fn run(shared: &Shared) {
         let client = (job.channel.peer(), job.channel.id().0);
         // SAFETY: the job keeps the buffer mapped, and at most one call of a slot runs at a time.
         let outcome = unsafe {
-            run_handler(&job.incoming, &job.channel, client, |call| handler(call).map(|()| Status::DONE))
+            run_handler(&job.incoming, &job.channel, client, |call| handler(call).map(|()| EntryStatus::DONE))
         };
-        shared.done().push(Done { port: job.port, slot: request.slot, outcome });
+        shared.done().push(HandledOutcome { port: job.port, slot: request.slot, outcome });
         drop(job);
         shared.pool.bell(shared.bell).ring();
     }

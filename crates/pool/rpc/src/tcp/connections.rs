@@ -27,7 +27,7 @@ const IDLE: Duration = Duration::from_secs(10);
 /// Activity of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Doing {
+pub(super) enum ConnectionActivity {
     Greeting = 0,
     Waiting = 1,
     Calling = 2,
@@ -35,7 +35,7 @@ pub(super) enum Doing {
 
 /// All connections of a server.
 #[derive(Debug)]
-pub(super) struct Connections {
+pub(super) struct ConnectionTable {
     most: usize,
     began: Instant,
     all: Mutex<BTreeMap<u64, Connection>>,
@@ -56,23 +56,23 @@ struct Activity {
 }
 
 /// A connection that is counted. Dropping this value removes the connection from the count.
-pub(super) struct Counted {
-    connections: Arc<Connections>,
+pub(super) struct CountedConnection {
+    connections: Arc<ConnectionTable>,
     number: u64,
     activity: Arc<Activity>,
 }
 
-impl Connections {
+impl ConnectionTable {
     /// Makes a counter that admits at most `most` connections.
-    pub(super) fn new(most: usize) -> Arc<Connections> {
-        Arc::new(Connections { most, began: Instant::now(), all: Mutex::default() })
+    pub(super) fn new(most: usize) -> Arc<ConnectionTable> {
+        Arc::new(ConnectionTable { most, began: Instant::now(), all: Mutex::default() })
     }
 
     /// Counts a new connection. If there are too many, another connection is closed.
     ///
     /// # Errors
     /// If there are too many connections and none can be closed: returns the numbers of connections.
-    pub(super) fn admit(self: &Arc<Self>, peer: Peer, socket: &Arc<TcpStream>) -> Result<Counted, Backlog> {
+    pub(super) fn admit(self: &Arc<Self>, peer: Peer, socket: &Arc<TcpStream>) -> Result<CountedConnection, Backlog> {
         let mut all = self.all();
         if all.len() >= self.most {
             let number = choose(&all, peer, self.now_ms()).ok_or_else(|| backlog(&all, peer))?;
@@ -87,7 +87,7 @@ impl Connections {
             Arc::new(Activity { doing: AtomicU8::new(0), since_ms: AtomicU64::new(self.now_ms()) });
         let socket = Arc::downgrade(socket);
         all.insert(number, Connection { peer, socket, activity: activity.clone() });
-        Ok(Counted { connections: self.clone(), number, activity })
+        Ok(CountedConnection { connections: self.clone(), number, activity })
     }
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<u64, Connection>> {
@@ -99,22 +99,22 @@ impl Connections {
     }
 }
 
-impl Counted {
+impl CountedConnection {
     /// Records what the connection does from now on.
-    pub(super) fn now(&self, doing: Doing) {
+    pub(super) fn now(&self, doing: ConnectionActivity) {
         self.activity.doing.store(doing as u8, Relaxed);
         self.activity.since_ms.store(self.connections.now_ms(), Relaxed);
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         self.connections.all().remove(&self.number);
     }
 }
 
 impl Connection {
-    fn is(&self, doing: Doing) -> bool {
+    fn is(&self, doing: ConnectionActivity) -> bool {
         self.activity.doing.load(Relaxed) == doing as u8
     }
 
@@ -127,7 +127,7 @@ impl Connection {
 fn choose(all: &BTreeMap<u64, Connection>, peer: Peer, now_ms: u64) -> Option<u64> {
     let counts = counts(all);
     let own = counts.get(&peer).copied().unwrap_or(0);
-    let oldest = |doing: Doing, of: Option<Peer>, least: Duration| {
+    let oldest = |doing: ConnectionActivity, of: Option<Peer>, least: Duration| {
         let fits = |connection: &Connection| {
             connection.is(doing)
                 && of.is_none_or(|peer| peer == connection.peer)
@@ -138,10 +138,10 @@ fn choose(all: &BTreeMap<u64, Connection>, peer: Peer, now_ms: u64) -> Option<u6
     };
     let greedy = counts.iter().max_by_key(|(_, count)| **count).filter(|(_, count)| **count > own + 1);
     let of_greedy = |doing| greedy.and_then(|(peer, _)| oldest(doing, Some(*peer), Duration::ZERO));
-    of_greedy(Doing::Greeting)
-        .or_else(|| of_greedy(Doing::Waiting))
-        .or_else(|| oldest(Doing::Greeting, None, GREETING))
-        .or_else(|| oldest(Doing::Waiting, None, IDLE))
+    of_greedy(ConnectionActivity::Greeting)
+        .or_else(|| of_greedy(ConnectionActivity::Waiting))
+        .or_else(|| oldest(ConnectionActivity::Greeting, None, GREETING))
+        .or_else(|| oldest(ConnectionActivity::Waiting, None, IDLE))
 }
 
 fn counts(all: &BTreeMap<u64, Connection>) -> BTreeMap<Peer, usize> {
@@ -163,8 +163,8 @@ mod tests {
     const TWO: Peer = Peer::User(2);
 
     /// Makes connections from their peer, their activity, and the time in ms when the activity began.
-    fn all(of: &[(Peer, Doing, u64)]) -> BTreeMap<u64, Connection> {
-        let connection = |(peer, doing, since_ms): &(Peer, Doing, u64)| Connection {
+    fn all(of: &[(Peer, ConnectionActivity, u64)]) -> BTreeMap<u64, Connection> {
+        let connection = |(peer, doing, since_ms): &(Peer, ConnectionActivity, u64)| Connection {
             peer: *peer,
             socket: Weak::new(),
             activity: Arc::new(Activity {
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn who_has_most_makes_room_first() {
-        use Doing::*;
+        use ConnectionActivity::*;
         let greedy = all(&[(ONE, Waiting, 50), (ONE, Calling, 0), (ONE, Waiting, 40), (TWO, Waiting, 0)]);
         assert_eq!(choose(&greedy, TWO, 60), Some(2), "the longest idle of the one that has more");
         assert_eq!(choose(&greedy, ONE, 60), None, "nobody has more than it would have, or is idle for long");

@@ -160,14 +160,14 @@ fn a_call_that_is_refused_leaves_its_connection_as_it_was() {
     let mut busy = [0; super::ANSWER_BYTES];
     stream.read_exact(&mut busy).unwrap();
     let answer = crate::queue::entry::Answer::from_entries(super::from_bytes(busy));
-    assert_eq!((answer.status, answer.length), (crate::Status::BUSY, 7));
+    assert_eq!((answer.status, answer.length), (crate::EntryStatus::BUSY, 7));
     // The same slot and generation come again, as after a broken connection. The call runs now, because it did not run
     // before.
     stream.write_all(&[&call("fill", 3, 8)[..], &[1; 3]].concat()).unwrap();
     let mut done = [0; super::ANSWER_BYTES + 8];
     stream.read_exact(&mut done).unwrap();
     let answer = super::from_bytes(*done.first_chunk::<{ super::ANSWER_BYTES }>().unwrap());
-    assert_eq!(crate::queue::entry::Answer::from_entries(answer).status, crate::Status::DONE);
+    assert_eq!(crate::queue::entry::Answer::from_entries(answer).status, crate::EntryStatus::DONE);
 }
 
 /// One peer has connections without a hello, and clients that never call. Another peer is served at once.

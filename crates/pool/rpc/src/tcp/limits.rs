@@ -5,7 +5,7 @@
 //! one call of up to [`SMALL`] bytes ([`CONNECTION_BYTES`]), because the number of connections limits these.
 
 use std::time::Duration;
-use unrack_keys::shares::{Account, NoRoom};
+use unrack_keys::shares::{ShareAccount, NoRoom};
 
 /// Limits of a server for clients that connect over TCP. A *peer* is a key; without keys, it is an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,17 +43,17 @@ pub const CONNECTION_BYTES: usize = 4 * SMALL + (128 << 10);
 /// Bytes that are charged to a peer. Dropping the charge returns them to the peer's account.
 #[derive(Debug)]
 pub struct Charge {
-    account: Account,
+    account: ShareAccount,
     bytes: u64,
 }
 
 /// Error if a peer holds as much memory as it may, or if all peers together do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Full(pub NoRoom);
+pub struct LimitReached(pub NoRoom);
 
 impl Charge {
     /// Makes a charge of zero bytes.
-    pub fn new(account: &Account) -> Charge {
+    pub fn new(account: &ShareAccount) -> Charge {
         Charge { account: account.clone(), bytes: 0 }
     }
 
@@ -66,10 +66,10 @@ impl Charge {
     ///
     /// # Errors
     /// If the account has no room for it; then the charge is unchanged.
-    pub fn set(&mut self, bytes: usize) -> Result<(), Full> {
+    pub fn set(&mut self, bytes: usize) -> Result<(), LimitReached> {
         let bytes = bytes as u64;
         match bytes.checked_sub(self.bytes) {
-            Some(more) => self.account.take(more).map_err(Full)?,
+            Some(more) => self.account.take(more).map_err(LimitReached)?,
             None => self.account.give(self.bytes - bytes),
         }
         self.bytes = bytes;
@@ -86,15 +86,15 @@ impl Drop for Charge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unrack_keys::shares::{Peer, Shares};
+    use unrack_keys::shares::{Peer, PeerShares};
 
     #[test]
     fn a_charge_follows_what_is_held_and_ends_with_it() {
-        let shares = Shares::new(100, 60);
+        let shares = PeerShares::new(100, 60);
         let account = shares.account(Peer::User(1));
         let mut charge = Charge::new(&account);
         charge.set(60).unwrap();
-        assert_eq!((charge.set(61), charge.bytes()), (Err(Full(NoRoom::ForPeer)), 60));
+        assert_eq!((charge.set(61), charge.bytes()), (Err(LimitReached(NoRoom::ForPeer)), 60));
         charge.set(10).unwrap();
         assert_eq!(shares.all().taken(), 10);
         drop(charge);

@@ -1,13 +1,13 @@
 //! The client's thread that carries entries and bytes between the local queues and the server.
 
 use super::dial::Server;
-use super::memory::{Heap, Local};
-use super::outgoing::Outgoing;
+use super::memory::{BufferHeap, Local};
+use super::outgoing::SendQueue;
 use super::session::body_of;
 use super::stream::allowed;
 use super::{ANSWER_BYTES, LARGE, Notice, from_bytes};
 use crate::error::Error;
-use crate::queue::entry::{ANSWER, Answer, FLAG, REQUEST, Request, Status};
+use crate::queue::entry::{ANSWER, Answer, FLAG, REQUEST, Request, EntryStatus};
 use crate::queue::{Receiver, Sender};
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::fd::OwnedFd;
@@ -34,14 +34,14 @@ const BUFFER: usize = 64 << 10;
 /// Connection to a server, as the client's other threads see it.
 pub(crate) struct Link {
     maker: Maker,
-    shared: Arc<Shared>,
+    shared: Arc<TcpLinkState>,
     local: Arc<Local>,
     peer: PeerProcess,
     thread: Option<JoinHandle<()>>,
 }
 
 /// State that the link's thread shares with the client's other threads.
-struct Shared {
+struct TcpLinkState {
     /// True while the link's thread sleeps, or is about to.
     asleep: AtomicBool,
     stop: AtomicBool,
@@ -54,15 +54,15 @@ struct Shared {
 
 impl Link {
     /// Connects to a service at a host and port. Returns the link and the allocator of the link's buffers.
-    pub(crate) fn connect(address: &str, service: &str, patience: Duration) -> Result<(Link, Heap), Error> {
+    pub(crate) fn connect(address: &str, service: &str, patience: Duration) -> Result<(Link, BufferHeap), Error> {
         let mut server =
             Server { address: address.into(), service: service.into(), session: [0; 16], patience };
         let (wire, welcome) = server.connect(Instant::now() + patience).map_err(|not| not.error(&server))?;
         server.session = welcome.session;
         let full = || Error::from(io::Error::from(ErrorKind::OutOfMemory));
         let local = Local::new(LINES).ok_or_else(full)?;
-        let heap = Heap::new(local.clone(), welcome.most_bytes as usize);
-        let shared = Arc::new(Shared {
+        let heap = BufferHeap::new(local.clone(), welcome.most_bytes as usize);
+        let shared = Arc::new(TcpLinkState {
             asleep: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             wake: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
@@ -71,7 +71,7 @@ impl Link {
             bells: Bells::make().map_err(io::Error::from)?,
         });
         let peer = PeerProcess { id: ClientId(0), pid: 0, uid: 0, gid: 0, name: server.name() };
-        let carrier = Carrier::new(local.clone(), shared.clone(), server);
+        let carrier = LinkThread::new(local.clone(), shared.clone(), server);
         let thread =
             std::thread::Builder::new().name("unrack-tcp".into()).spawn(move || carrier.run(wire))?;
         Ok((Link { maker: Maker::this_process(), shared, local, peer, thread: Some(thread) }, heap))
@@ -122,7 +122,7 @@ impl Drop for Link {
     }
 }
 
-impl Shared {
+impl TcpLinkState {
     fn wake(&self) {
         // The result does not matter, because a counter that is full wakes the thread as well.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
@@ -130,16 +130,16 @@ impl Shared {
 }
 
 /// State of the link's thread.
-struct Carrier {
+struct LinkThread {
     local: Arc<Local>,
-    shared: Arc<Shared>,
+    shared: Arc<TcpLinkState>,
     server: Server,
     requests: Receiver<Coherent>,
     answers: Sender<Coherent>,
     /// Unanswered request of each slot, with the request's sequence number.
     awaited: Vec<Option<(u64, Request)>>,
     asked: u64,
-    outgoing: Outgoing,
+    outgoing: SendQueue,
 }
 
 /// Reason why a connection is no longer used.
@@ -154,8 +154,8 @@ impl From<io::Error> for Over {
     }
 }
 
-impl Carrier {
-    fn new(local: Arc<Local>, shared: Arc<Shared>, server: Server) -> Carrier {
+impl LinkThread {
+    fn new(local: Arc<Local>, shared: Arc<TcpLinkState>, server: Server) -> LinkThread {
         let (area, layout) = (local.area(), local.layout());
         // SAFETY: the area exists as long as `local`, was zero at first, and is written only by the two ends of the
         // pair.
@@ -166,8 +166,8 @@ impl Carrier {
             )
         };
         let awaited = vec![None; layout.lines()];
-        let outgoing = Outgoing::new(layout.lines());
-        Carrier { local, shared, server, requests, answers, awaited, asked: 0, outgoing }
+        let outgoing = SendQueue::new(layout.lines());
+        LinkThread { local, shared, server, requests, answers, awaited, asked: 0, outgoing }
     }
 
     fn run(mut self, mut wire: Wire) {
@@ -196,7 +196,7 @@ impl Carrier {
 
     /// Carries requests and answers until the connection breaks or the client ends.
     fn carry(&mut self, wire: &mut Wire) -> Over {
-        let mut incoming = Incoming::default();
+        let mut incoming = PartialAnswer::default();
         loop {
             match self.round(wire, &mut incoming) {
                 Err(over) => return over,
@@ -210,7 +210,7 @@ impl Carrier {
     }
 
     /// Carries all requests and answers that are ready. Returns whether there were any.
-    fn round(&mut self, wire: &mut Wire, incoming: &mut Incoming) -> Result<bool, Over> {
+    fn round(&mut self, wire: &mut Wire, incoming: &mut PartialAnswer) -> Result<bool, Over> {
         let mut any = false;
         while let Some(entries) = self.requests.receive() {
             any = true;
@@ -230,14 +230,14 @@ impl Carrier {
         if awaited.as_ref().is_some_and(|(_, awaited)| awaited.generation == request.generation) {
             // The client repeats the request because the answer takes long. No repetition is sent to the server,
             // because the answer will arrive as long as the connection exists.
-            return self.answer(Status::RUNNING, 0, &request);
+            return self.answer(EntryStatus::RUNNING, 0, &request);
         }
         self.outgoing.push(&request, &self.local);
         *awaited = Some((self.asked, request));
         self.asked += 1;
     }
 
-    fn answer(&mut self, status: Status, length: u32, request: &Request) {
+    fn answer(&mut self, status: EntryStatus, length: u32, request: &Request) {
         let &Request { slot, generation, offset, .. } = request;
         self.answers.send(Answer { status, slot, generation, offset, length }.entries());
     }
@@ -301,7 +301,7 @@ impl Carrier {
 }
 
 /// Received bytes that do not yet form a complete answer.
-struct Incoming {
+struct PartialAnswer {
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
@@ -309,15 +309,15 @@ struct Incoming {
     body: Option<(Answer, Request, usize)>,
 }
 
-impl Default for Incoming {
-    fn default() -> Incoming {
-        Incoming { buffer: vec![0; BUFFER].into(), start: 0, end: 0, body: None }
+impl Default for PartialAnswer {
+    fn default() -> PartialAnswer {
+        PartialAnswer { buffer: vec![0; BUFFER].into(), start: 0, end: 0, body: None }
     }
 }
 
-impl Incoming {
+impl PartialAnswer {
     /// Reads the bytes that have arrived, up to a few buffers full. Returns whether there were any.
-    fn read(&mut self, wire: &mut Wire, carrier: &mut Carrier) -> Result<bool, Over> {
+    fn read(&mut self, wire: &mut Wire, carrier: &mut LinkThread) -> Result<bool, Over> {
         let mut any = false;
         for _ in 0..16 {
             let place = self.place(&carrier.local);
@@ -360,7 +360,7 @@ impl Incoming {
     }
 
     /// Handles `count` bytes that were read to the address returned by [`place`](Incoming::place).
-    fn came(&mut self, count: usize, carrier: &mut Carrier) -> Result<(), Over> {
+    fn came(&mut self, count: usize, carrier: &mut LinkThread) -> Result<(), Over> {
         match &mut self.body {
             Some((answer, _, have)) if body_of(answer) - *have >= BUFFER => *have += count,
             _ => self.end += count,
@@ -396,14 +396,14 @@ impl Incoming {
     }
 }
 
-impl Carrier {
+impl LinkThread {
     /// Returns the request to which an answer belongs; `None` if the answer matches no request.
     fn asked(&self, entries: [u64; ANSWER], answer: &Answer) -> Option<Request> {
         let (_, request) = (*self.awaited.get(usize::from(answer.slot))?)?;
         let fits = entries.iter().all(|entry| entry & FLAG == 0)
             && answer.generation == request.generation
             && !self.outgoing.is_unsent(answer.slot)
-            && answer.status != Status::RUNNING
+            && answer.status != EntryStatus::RUNNING
             && body_of(answer) <= request.capacity as usize;
         fits.then_some(request)
     }

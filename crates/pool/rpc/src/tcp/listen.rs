@@ -1,15 +1,15 @@
 //! The server's threads: one that accepts connections, and one per connection, which runs the calls of the connection
 //! to their end.
 
-use super::connections::{Connections, Counted, Doing};
+use super::connections::{ConnectionTable, CountedConnection, ConnectionActivity};
 use super::hello::{Backlog, HELLO_BYTES, Hello, HelloVerdict, SessionId, VERSION, Welcome};
-use super::limits::{Full, SMALL};
-use super::session::{Broken, Room, Session};
-use super::sessions::{Held, Sessions};
+use super::limits::{LimitReached, SMALL};
+use super::session::{TcpSessionError, ChargedBlock, Session};
+use super::sessions::{HeldSession, Sessions};
 use super::stream::{Stream, allowed};
 use super::{ANSWER_BYTES, MOST_BYTES, Notice, PeerLimits, REQUEST_BYTES, Scheme, from_bytes, to_bytes};
 use crate::error::Error;
-use crate::queue::entry::{Answer, MOST_SLOTS, Request, Status};
+use crate::queue::entry::{Answer, MOST_SLOTS, Request, EntryStatus};
 use crate::server::Desk;
 use crate::server::methods::Methods;
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use unrack_keys::shares::{Account, NoRoom, Peer, Shares};
+use unrack_keys::shares::{ShareAccount, NoRoom, Peer, PeerShares};
 use unrack_keys::wire::{part, speaks_plainly};
 use unrack_keys::{Keys, Wire};
 use unrack_pool::process::Maker;
@@ -44,16 +44,16 @@ const TICK: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_ns
 pub(crate) struct Listening {
     maker: Maker,
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ListenerState>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct ListenerState {
     service: String,
     methods: Arc<Methods>,
     sessions: Sessions,
-    connections: Arc<Connections>,
-    shares: Arc<Shares>,
+    connections: Arc<ConnectionTable>,
+    shares: Arc<PeerShares>,
     limits: PeerLimits,
     /// Keys of the server; `None` if connections are not encrypted.
     keys: Option<Arc<Keys>>,
@@ -77,12 +77,12 @@ impl Listening {
         let keys = scheme.keys_for(address).map_err(|error| failed(error.into()))?;
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| failed(error.into()))?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ListenerState {
             service: service.into(),
             methods: methods.clone(),
             sessions: Sessions::default(),
-            connections: Connections::new(limits.connections),
-            shares: Shares::new(limits.bytes, limits.bytes_of_peer),
+            connections: ConnectionTable::new(limits.connections),
+            shares: PeerShares::new(limits.bytes, limits.bytes_of_peer),
             limits,
             keys,
             stop: AtomicBool::new(false),
@@ -128,13 +128,13 @@ impl Drop for Listening {
     }
 }
 
-impl Shared {
+impl ListenerState {
     fn wake(&self) {
         // The result does not matter, because a counter that is full wakes the thread as well.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
-    fn accept(self: &Arc<Shared>, listener: &TcpListener) {
+    fn accept(self: &Arc<ListenerState>, listener: &TcpListener) {
         let mut threads: Vec<(JoinHandle<()>, Weak<TcpStream>)> = Vec::new();
         while !self.stop.load(Ordering::SeqCst) {
             let mut waited = [PollFd::new(listener, PollFlags::IN), PollFd::new(&self.wake, PollFlags::IN)];
@@ -172,7 +172,7 @@ impl Shared {
         &self,
         socket: Arc<TcpStream>,
         from: SocketAddr,
-        admitted: Result<Counted, Backlog>,
+        admitted: Result<CountedConnection, Backlog>,
     ) -> io::Result<()> {
         let deadline = Instant::now() + GREETING;
         if self.keys.is_some() && speaks_plainly(&socket)? {
@@ -227,7 +227,7 @@ impl Shared {
     }
 
     /// Returns the session that a hello requests, or the refusal if the server gives none.
-    fn session(&self, hello: &Hello, wire: &Wire, from: SocketAddr) -> io::Result<Result<Held, Welcome>> {
+    fn session(&self, hello: &Hello, wire: &Wire, from: SocketAddr) -> io::Result<Result<HeldSession, Welcome>> {
         if hello.session != [0; 16] {
             let held = self.sessions.take_over(hello.session, wire.socket());
             return Ok(held.ok_or(Welcome::refusal(HelloVerdict::NoSession)));
@@ -249,13 +249,13 @@ impl Shared {
     }
 
     /// Reads calls and answers them. Returns whether the session ends together with the connection.
-    fn calls(&self, stream: &mut Stream, session: &mut Session, counted: &Counted) -> bool {
+    fn calls(&self, stream: &mut Stream, session: &mut Session, counted: &CountedConnection) -> bool {
         loop {
             match self.frame(stream, session, counted) {
                 Ok(true) => {}
                 Ok(false) => return true,
-                Err(Ended::Connection) => return false,
-                Err(Ended::Session) => return true,
+                Err(ErrorScope::Connection) => return false,
+                Err(ErrorScope::Session) => return true,
             }
             if self.stop.load(Ordering::Relaxed) {
                 return true;
@@ -264,28 +264,28 @@ impl Shared {
     }
 
     /// Reads one call or notice and handles it. Returns false if it was the last one.
-    fn frame(&self, stream: &mut Stream, session: &mut Session, counted: &Counted) -> Result<bool, Ended> {
-        counted.now(Doing::Waiting);
+    fn frame(&self, stream: &mut Stream, session: &mut Session, counted: &CountedConnection) -> Result<bool, ErrorScope> {
+        counted.now(ConnectionActivity::Waiting);
         stream.wait()?;
-        counted.now(Doing::Waiting);
+        counted.now(ConnectionActivity::Waiting);
         let mut bytes = [0; REQUEST_BYTES];
         stream.read(&mut bytes, Instant::now() + allowed(0))?;
         let entries = from_bytes(bytes);
         if let Some(notice) = Notice::from_entries(entries) {
-            return Ok(session.notice(notice.map_err(|()| Broken)?)?);
+            return Ok(session.notice(notice.map_err(|()| TcpSessionError)?)?);
         }
-        let request = Request::from_entries(entries).ok_or(Broken)?;
+        let request = Request::from_entries(entries).ok_or(TcpSessionError)?;
         if request.length.max(request.capacity) as usize > MOST_BYTES {
-            return Err(Ended::Session);
+            return Err(ErrorScope::Session);
         }
         let Some(room) = self.read_call(stream, session, &request)? else {
             let header: [u8; ANSWER_BYTES] = to_bytes(no_memory(&request, session).entries());
             stream.write(&header, &[], Instant::now() + allowed(0))?;
             return Ok(true);
         };
-        counted.now(Doing::Calling);
+        counted.now(ConnectionActivity::Calling);
         let (answer, body) = session.call(request, room, &self.methods)?;
-        counted.now(Doing::Waiting);
+        counted.now(ConnectionActivity::Waiting);
         let header: [u8; ANSWER_BYTES] = to_bytes(answer.entries());
         stream.write(&header, body, Instant::now() + allowed(body.len()))?;
         Ok(true)
@@ -298,7 +298,7 @@ impl Shared {
         stream: &mut Stream,
         session: &mut Session,
         request: &Request,
-    ) -> Result<Option<Room>, Ended> {
+    ) -> Result<Option<ChargedBlock>, ErrorScope> {
         let length = request.length as usize;
         let mut room = session.room(request)?;
         let (mut have, mut deadline) = (0, Instant::now() + allowed(length));
@@ -322,7 +322,7 @@ impl Shared {
     /// Charges a call for its memory, and returns whether this succeeded. If the limit is reached, the server first
     /// ends sessions that wait for their client, then drops kept answers of this session, and then waits a while until
     /// other calls free memory.
-    fn pay(&self, session: &mut Session, room: &mut Room, bytes: usize) -> bool {
+    fn pay(&self, session: &mut Session, room: &mut ChargedBlock, bytes: usize) -> bool {
         let deadline = Instant::now() + BACKLOG;
         loop {
             match room.pay(bytes) {
@@ -335,7 +335,7 @@ impl Shared {
     }
 
     /// Ends a session that has no connection and whose memory would help. Returns false if there is none.
-    fn end_a_session(&self, account: &Account, full: Full) -> bool {
+    fn end_a_session(&self, account: &ShareAccount, full: LimitReached) -> bool {
         let of_peer = self.sessions.end_oldest(Some(account), &self.methods);
         of_peer || full.0 == NoRoom::ForAll && self.sessions.end_oldest(None, &self.methods)
     }
@@ -352,7 +352,7 @@ fn refuse(stream: &mut Stream, refusal: Welcome, deadline: Instant) -> io::Resul
 fn no_memory(request: &Request, session: &Session) -> Answer {
     let &Request { slot, generation, .. } = request;
     let length = (session.account().taken() >> 20) as u32;
-    Answer { status: Status::BUSY, slot, generation, offset: 0, length }
+    Answer { status: EntryStatus::BUSY, slot, generation, offset: 0, length }
 }
 
 /// Reads this many bytes and discards them.
@@ -367,20 +367,20 @@ fn skip(stream: &mut Stream, mut bytes: usize, deadline: Instant) -> io::Result<
 }
 
 /// Scope that an error ends: only the connection, or its session as well.
-enum Ended {
+enum ErrorScope {
     Connection,
     Session,
 }
 
-impl From<io::Error> for Ended {
-    fn from(_: io::Error) -> Ended {
-        Ended::Connection
+impl From<io::Error> for ErrorScope {
+    fn from(_: io::Error) -> ErrorScope {
+        ErrorScope::Connection
     }
 }
 
-impl From<Broken> for Ended {
-    fn from(_: Broken) -> Ended {
-        Ended::Session
+impl From<TcpSessionError> for ErrorScope {
+    fn from(_: TcpSessionError) -> ErrorScope {
+        ErrorScope::Session
     }
 }
 

@@ -1,6 +1,6 @@
 //! Buffers and queues in ordinary memory, for calls over TCP.
 
-use crate::ends::Layout;
+use crate::ends::QueueLayout;
 use std::alloc::{alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -103,7 +103,7 @@ fn layout_of(bytes: usize) -> std::alloc::Layout {
 /// A pair of queues and its buffers, which a client and its link share.
 pub(crate) struct Local {
     area: Block,
-    layout: Layout,
+    layout: QueueLayout,
     /// Address and size in bytes of each buffer, indexed by its offset in lines. The address is null if there is no
     /// buffer.
     buffers: Box<[(AtomicPtr<u8>, AtomicUsize)]>,
@@ -114,7 +114,7 @@ impl Local {
     pub(crate) fn new(lines: usize) -> Option<Arc<Local>> {
         let bytes = 2 * crate::queue::bytes(lines);
         let buffers = (0..lines).map(|_| Default::default()).collect();
-        Some(Arc::new(Local { area: Block::new(bytes)?, layout: Layout::fitting(bytes)?, buffers }))
+        Some(Arc::new(Local { area: Block::new(bytes)?, layout: QueueLayout::fitting(bytes)?, buffers }))
     }
 
     /// Returns the address of the area of the two queues.
@@ -123,7 +123,7 @@ impl Local {
     }
 
     /// Returns the layout of the queues.
-    pub(crate) fn layout(&self) -> Layout {
+    pub(crate) fn layout(&self) -> QueueLayout {
         self.layout
     }
 
@@ -151,7 +151,7 @@ impl Drop for Local {
 }
 
 /// Allocator of a client's buffers.
-pub(crate) struct Heap {
+pub(crate) struct BufferHeap {
     local: Arc<Local>,
     free: Vec<u64>,
     most_bytes: usize,
@@ -163,11 +163,11 @@ pub(crate) enum NoBuffer {
     NoMemory,
 }
 
-impl Heap {
+impl BufferHeap {
     /// Makes an allocator of buffers of at most `most_bytes` bytes.
-    pub(crate) fn new(local: Arc<Local>, most_bytes: usize) -> Heap {
+    pub(crate) fn new(local: Arc<Local>, most_bytes: usize) -> BufferHeap {
         let free = (0..local.buffers.len()).rev().map(|number| (number * LINE) as u64).collect();
-        Heap { local, free, most_bytes }
+        BufferHeap { local, free, most_bytes }
     }
 
     /// Allocates a buffer of at least `bytes` bytes.

@@ -8,14 +8,14 @@ use std::io::{self, ErrorKind, IoSlice, Write};
 use unrack_keys::Wire;
 
 /// Queue of the requests and notices that are to be sent.
-pub(super) struct Outgoing {
-    pieces: VecDeque<Piece>,
+pub(super) struct SendQueue {
+    pieces: VecDeque<OutgoingPiece>,
     /// True for each slot whose request is not completely sent. Until then the slot's buffer is still needed, even if
     /// the server sends an answer.
     unsent: Vec<bool>,
 }
 
-struct Piece {
+struct OutgoingPiece {
     /// Slot of the request; `None` for a notice.
     slot: Option<u16>,
     header: [u8; REQUEST_BYTES],
@@ -26,12 +26,12 @@ struct Piece {
 }
 
 // SAFETY: the bytes belong to an unanswered request, so they stay in place and no thread writes them.
-unsafe impl Send for Piece {}
+unsafe impl Send for OutgoingPiece {}
 
-impl Outgoing {
+impl SendQueue {
     /// Makes an empty queue.
-    pub(super) fn new(slots: usize) -> Outgoing {
-        Outgoing { pieces: VecDeque::new(), unsent: vec![false; slots] }
+    pub(super) fn new(slots: usize) -> SendQueue {
+        SendQueue { pieces: VecDeque::new(), unsent: vec![false; slots] }
     }
 
     /// Returns whether a part of the slot's request is still to be sent.
@@ -45,14 +45,14 @@ impl Outgoing {
         let body = local.base(request.offset);
         let (slot, length) = (Some(request.slot), request.length as usize);
         self.unsent[usize::from(request.slot)] = true;
-        self.pieces.push_back(Piece { slot, header, body, length, sent: 0 });
+        self.pieces.push_back(OutgoingPiece { slot, header, body, length, sent: 0 });
     }
 
     /// Adds a notice.
     pub(super) fn notice(&mut self, notice: Notice) {
         let body = std::ptr::NonNull::dangling().as_ptr();
         let header = to_bytes(notice.entries());
-        self.pieces.push_back(Piece { slot: None, header, body, length: 0, sent: 0 });
+        self.pieces.push_back(OutgoingPiece { slot: None, header, body, length: 0, sent: 0 });
     }
 
     /// Returns whether everything is sent.
@@ -77,7 +77,7 @@ impl Outgoing {
         let mut any = false;
         while !self.pieces.is_empty() {
             let parts: Vec<IoSlice> =
-                self.pieces.iter().take(AT_ONCE).flat_map(Piece::left).map(IoSlice::new).collect();
+                self.pieces.iter().take(AT_ONCE).flat_map(OutgoingPiece::left).map(IoSlice::new).collect();
             match wire.write_vectored(&parts) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(count) => self.sent(count),
@@ -109,7 +109,7 @@ impl Outgoing {
     }
 }
 
-impl Piece {
+impl OutgoingPiece {
     fn left(&self) -> [&[u8]; 2] {
         // SAFETY: the bytes belong to an unanswered request, so they stay in place and no thread writes them. `push`
         // received the request's buffer; `notice` sets a length of zero.

@@ -1,6 +1,6 @@
 //! A server's record of one client, by which each call runs only once, even if connections break.
 
-use super::limits::{Charge, Full, SMALL};
+use super::limits::{Charge, LimitReached, SMALL};
 use super::memory::Block;
 use super::{LARGE, Notice};
 use crate::ends::{IncomingCall, is_newer};
@@ -8,16 +8,16 @@ use crate::queue::entry::{Answer, Request};
 use crate::server::Desk;
 use crate::server::methods::Methods;
 use std::sync::Arc;
-use unrack_keys::shares::Account;
+use unrack_keys::shares::ShareAccount;
 
 /// Record of a client's calls. At most one connection holds it at a time.
 pub(super) struct Session {
     desk: Desk,
-    account: Account,
+    account: ShareAccount,
     /// State of the last call of each slot.
-    seen: Vec<Seen>,
+    seen: Vec<SeenRequests>,
     /// Memory for the bytes of the next request.
-    spare: Option<Room>,
+    spare: Option<ChargedBlock>,
     /// Number of answers so far.
     answers: u64,
     /// Slot whose answer exists but is not charged. Such an answer exists only while the connection writes it.
@@ -26,7 +26,7 @@ pub(super) struct Session {
 }
 
 /// A block of memory and its charge.
-pub(super) struct Room {
+pub(super) struct ChargedBlock {
     pub block: Arc<Block>,
     charge: Charge,
 }
@@ -36,27 +36,27 @@ pub(super) struct Room {
 const MOST_SPARE: usize = 1 << 20;
 
 #[derive(Default)]
-struct Seen {
+struct SeenRequests {
     generation: u32,
     /// Answer and its bytes. They are kept until the server knows that they have arrived, or until it needs their
     /// memory.
-    answered: Option<Kept>,
+    answered: Option<KeptBlocks>,
 }
 
-struct Kept {
+struct KeptBlocks {
     answer: Answer,
-    room: Room,
+    room: ChargedBlock,
     /// Sequence number of the answer in the session.
     number: u64,
 }
 
 /// Error that ends the session, because the client broke the protocol or the machine has no memory left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Broken;
+pub(super) struct TcpSessionError;
 
 /// Returns the number of bytes that a session with `lines` slots takes apart from its messages.
 pub(super) fn bytes_of_session(lines: usize) -> usize {
-    lines * size_of::<Seen>() + 4096
+    lines * size_of::<SeenRequests>() + 4096
 }
 
 impl Session {
@@ -64,10 +64,10 @@ impl Session {
     ///
     /// # Errors
     /// If the account has no room for the session.
-    pub(super) fn new(desk: Desk, lines: usize, account: &Account) -> Result<Session, Full> {
+    pub(super) fn new(desk: Desk, lines: usize, account: &ShareAccount) -> Result<Session, LimitReached> {
         let mut charge = Charge::new(account);
         charge.set(bytes_of_session(lines))?;
-        let seen = (0..lines).map(|_| Seen::default()).collect();
+        let seen = (0..lines).map(|_| SeenRequests::default()).collect();
         let account = account.clone();
         Ok(Session { desk, account, seen, spare: None, answers: 0, unpaid: None, _charge: charge })
     }
@@ -78,27 +78,27 @@ impl Session {
     }
 
     /// Returns the account to which the session's memory is charged.
-    pub(super) fn account(&self) -> &Account {
+    pub(super) fn account(&self) -> &ShareAccount {
         &self.account
     }
 
     /// Returns unshared memory for the bytes of a request and of its answer. It is not charged yet; [`Room::pay`] does
     /// that.
-    pub(super) fn room(&mut self, request: &Request) -> Result<Room, Broken> {
+    pub(super) fn room(&mut self, request: &Request) -> Result<ChargedBlock, TcpSessionError> {
         let bytes = request.length.max(request.capacity) as usize;
         match self.spare.take() {
             Some(spare) if spare.block.capacity() >= bytes && Arc::strong_count(&spare.block) == 1 => {
                 Ok(spare)
             }
             _ => {
-                let block = Block::new(bytes).map(Arc::new).ok_or(Broken)?;
-                Ok(Room { block, charge: Charge::new(&self.account) })
+                let block = Block::new(bytes).map(Arc::new).ok_or(TcpSessionError)?;
+                Ok(ChargedBlock { block, charge: Charge::new(&self.account) })
             }
         }
     }
 
     /// Keeps memory that is no longer needed for the next request, unless it is too large.
-    pub(super) fn put_back(&mut self, room: Room) {
+    pub(super) fn put_back(&mut self, room: ChargedBlock) {
         if room.block.capacity() <= MOST_SPARE {
             self.spare.get_or_insert(room);
         }
@@ -108,13 +108,13 @@ impl Session {
     pub(super) fn call(
         &mut self,
         request: Request,
-        room: Room,
+        room: ChargedBlock,
         methods: &Methods,
-    ) -> Result<(Answer, &[u8]), Broken> {
-        let seen = self.seen.get_mut(usize::from(request.slot)).ok_or(Broken)?;
+    ) -> Result<(Answer, &[u8]), TcpSessionError> {
+        let seen = self.seen.get_mut(usize::from(request.slot)).ok_or(TcpSessionError)?;
         if request.generation != seen.generation {
             if !is_newer(request.generation, seen.generation) {
-                return Err(Broken);
+                return Err(TcpSessionError);
             }
             seen.generation = request.generation;
             let incoming = IncomingCall { request, base: room.block.base() };
@@ -127,21 +127,21 @@ impl Session {
             self.put_back(room);
         }
         match &self.seen[usize::from(request.slot)].answered {
-            Some(Kept { answer, room, .. }) => Ok((*answer, room.block.bytes(body_of(answer)))),
+            Some(KeptBlocks { answer, room, .. }) => Ok((*answer, room.block.bytes(body_of(answer)))),
             // The client announced that it has received the answer, or the answer was dropped because its memory was
             // needed.
-            None => Err(Broken),
+            None => Err(TcpSessionError),
         }
     }
 
     /// Keeps an answer in no more memory than it needs. If the account has no room for it, the answer is kept only
     /// until it is written.
-    fn keep(&mut self, answer: Answer, mut room: Room) -> Result<(), Broken> {
+    fn keep(&mut self, answer: Answer, mut room: ChargedBlock) -> Result<(), TcpSessionError> {
         let length = body_of(&answer);
         if length < LARGE && room.block.capacity() > LARGE {
-            let mut small = Block::new(length).ok_or(Broken)?;
+            let mut small = Block::new(length).ok_or(TcpSessionError)?;
             small.bytes_mut(length).copy_from_slice(room.block.bytes(length));
-            let small = Room { block: Arc::new(small), charge: Charge::new(&self.account) };
+            let small = ChargedBlock { block: Arc::new(small), charge: Charge::new(&self.account) };
             self.put_back(std::mem::replace(&mut room, small));
         }
         self.drop_unpaid();
@@ -150,13 +150,13 @@ impl Session {
         let paid = loop {
             match room.charge.set(bytes) {
                 Ok(()) => break true,
-                Err(Full(_)) if self.forget_oldest() => {}
-                Err(Full(_)) => break false,
+                Err(LimitReached(_)) if self.forget_oldest() => {}
+                Err(LimitReached(_)) => break false,
             }
         };
         self.unpaid = (!paid).then_some(answer.slot);
         self.answers += 1;
-        let kept = Kept { answer, room, number: self.answers };
+        let kept = KeptBlocks { answer, room, number: self.answers };
         self.seen[usize::from(answer.slot)].answered = Some(kept);
         Ok(())
     }
@@ -171,7 +171,7 @@ impl Session {
     /// Drops the answer that was kept longest. If a client asks for a dropped answer again, its session ends. Returns
     /// false if there was neither an answer nor spare memory to drop.
     pub(super) fn forget_oldest(&mut self) -> bool {
-        let kept = |seen: &Seen| seen.answered.as_ref().map(|kept| (kept.number, kept.answer.slot));
+        let kept = |seen: &SeenRequests| seen.answered.as_ref().map(|kept| (kept.number, kept.answer.slot));
         let oldest = self.seen.iter().filter_map(kept).min();
         if let Some((_, slot)) = oldest {
             self.seen[usize::from(slot)].answered = None;
@@ -186,8 +186,8 @@ impl Session {
     }
 
     /// Drops an answer that the client has received, so that it will not be requested again.
-    pub(super) fn received(&mut self, slot: u16, generation: u32) -> Result<(), Broken> {
-        let seen = self.seen.get(usize::from(slot)).ok_or(Broken)?;
+    pub(super) fn received(&mut self, slot: u16, generation: u32) -> Result<(), TcpSessionError> {
+        let seen = self.seen.get(usize::from(slot)).ok_or(TcpSessionError)?;
         if seen.generation == generation {
             self.forget(slot);
         }
@@ -195,7 +195,7 @@ impl Session {
     }
 
     /// Handles a notice. Returns whether more messages follow.
-    pub(super) fn notice(&mut self, notice: Notice) -> Result<bool, Broken> {
+    pub(super) fn notice(&mut self, notice: Notice) -> Result<bool, TcpSessionError> {
         match notice {
             Notice::Received { slot, generation } => self.received(slot, generation).map(|()| true),
             Notice::End => Ok(false),
@@ -203,12 +203,12 @@ impl Session {
     }
 }
 
-impl Room {
+impl ChargedBlock {
     /// Charges this many bytes of the block to the account, unless they are few (at most [`SMALL`]).
     ///
     /// # Errors
     /// If the account has no room for them.
-    pub(super) fn pay(&mut self, bytes: usize) -> Result<(), Full> {
+    pub(super) fn pay(&mut self, bytes: usize) -> Result<(), LimitReached> {
         match bytes as u64 <= self.charge.bytes() || bytes <= SMALL {
             true => Ok(()),
             false => self.charge.set(bytes),

@@ -1,16 +1,16 @@
 //! Random tests of a session against a model of it: a call runs once, and repeated answers are the same.
 
 use super::Notice;
-use super::session::{Broken, Session, body_of};
+use super::session::{TcpSessionError, Session, body_of};
 use crate::Method;
 use crate::ends::is_newer;
-use crate::queue::entry::{Answer, GENERATIONS, Kind, Request, Status};
+use crate::queue::entry::{Answer, GENERATIONS, Kind, Request, EntryStatus};
 use crate::server::methods::{Handler, Methods, PartSource};
 use crate::server::{Call, Desk};
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use unrack_keys::shares::{Peer as Somebody, Shares};
+use unrack_keys::shares::{Peer as Somebody, PeerShares};
 use unrack_pool::wire::{ClientId, PeerProcess};
 
 const LINES: u16 = 4;
@@ -83,7 +83,7 @@ struct Seen {
     answered: Option<(Answer, Vec<u8>)>,
 }
 
-fn ask(session: &mut Session, request: Request, methods: &Methods) -> Result<(Answer, Vec<u8>), Broken> {
+fn ask(session: &mut Session, request: Request, methods: &Methods) -> Result<(Answer, Vec<u8>), TcpSessionError> {
     let mut room = session.room(&request)?;
     let all = request.length.max(request.capacity) as usize;
     assert!(room.pay(all).is_ok(), "there is room for all of this");
@@ -101,7 +101,7 @@ proptest! {
         let ran = Arc::new(AtomicU32::new(0));
         let methods = methods(&ran);
         let peer = PeerProcess { id: ClientId(0), pid: 0, uid: 0, gid: 0, name: "model".into() };
-        let account = Shares::new(1 << 30, 1 << 30).account(Somebody::User(1));
+        let account = PeerShares::new(1 << 30, 1 << 30).account(Somebody::User(1));
         let mut session = Session::new(Desk::new(peer, 7), LINES.into(), &account).unwrap();
         let mut all = vec![Seen::default(); LINES.into()];
         for step in steps {
@@ -112,7 +112,7 @@ proptest! {
                     let generation = seen.as_ref().map_or(0, |seen| seen.generation.saturating_sub(behind));
                     let noticed = session.notice(Notice::Received { slot, generation });
                     let Some(seen) = seen else {
-                        prop_assert_eq!(noticed, Err(Broken));
+                        prop_assert_eq!(noticed, Err(TcpSessionError));
                         return Ok(());
                     };
                     prop_assert_eq!(noticed, Ok(true));
@@ -122,7 +122,7 @@ proptest! {
                 }
                 Step::Call(request, ahead) => {
                     let Some(seen) = all.get_mut(usize::from(request.slot)) else {
-                        prop_assert_eq!(ask(&mut session, request, &methods), Err(Broken));
+                        prop_assert_eq!(ask(&mut session, request, &methods), Err(TcpSessionError));
                         return Ok(());
                     };
                     let generation = (seen.generation + ahead) % GENERATIONS;
@@ -130,7 +130,7 @@ proptest! {
                     let answered = ask(&mut session, request, &methods);
                     if generation == seen.generation || !is_newer(generation, seen.generation) {
                         let again = (generation == seen.generation).then(|| seen.answered.clone()).flatten();
-                        prop_assert_eq!(&answered, &again.ok_or(Broken));
+                        prop_assert_eq!(&answered, &again.ok_or(TcpSessionError));
                         prop_assert_eq!(ran.load(Ordering::Relaxed), before, "it ran again");
                         if answered.is_err() {
                             return Ok(());
@@ -145,7 +145,7 @@ proptest! {
                     prop_assert!(body.len() == body_of(&answer) && body.len() <= request.capacity as usize);
                     prop_assert!(ran.load(Ordering::Relaxed) <= before + 1);
                     if ran.load(Ordering::Relaxed) > before {
-                        prop_assert!(matches!(answer.status, Status::DONE | Status::MORE));
+                        prop_assert!(matches!(answer.status, EntryStatus::DONE | EntryStatus::MORE));
                         let number = (before + 1).to_le_bytes();
                         prop_assert_eq!(&body[..], &number[..body.len()], "its own answer");
                     }

@@ -7,18 +7,18 @@ use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
-use unrack_keys::shares::Account;
+use unrack_keys::shares::ShareAccount;
 
 /// Table of the sessions of a server.
 #[derive(Default)]
 pub(super) struct Sessions {
-    all: Mutex<HashMap<SessionId, Known>>,
+    all: Mutex<HashMap<SessionId, KnownSession>>,
 }
 
-struct Known {
+struct KnownSession {
     session: Arc<Mutex<Session>>,
     client: u64,
-    account: Account,
+    account: ShareAccount,
     patience: Duration,
     /// Current connection of the session, or the time when the last one ended.
     connection: Result<Weak<TcpStream>, Instant>,
@@ -26,7 +26,7 @@ struct Known {
     number: u64,
 }
 
-impl Known {
+impl KnownSession {
     /// Returns whether the session has no connection and none of its calls is running.
     fn is_idle(&self) -> bool {
         self.connection.is_err() && !matches!(self.session.try_lock(), Err(TryLockError::WouldBlock))
@@ -37,7 +37,7 @@ impl Known {
 const TAKE_OVER: Duration = Duration::from_secs(2);
 
 impl Sessions {
-    fn all(&self) -> MutexGuard<'_, HashMap<SessionId, Known>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<SessionId, KnownSession>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -48,18 +48,18 @@ impl Sessions {
         session: Session,
         socket: &Arc<TcpStream>,
         patience: Duration,
-    ) -> Held {
+    ) -> HeldSession {
         let (client, account) = (session.client(), session.account().clone());
         let session = Arc::new(Mutex::new(session));
         let connection = Ok(Arc::downgrade(socket));
-        let known = Known { session: session.clone(), client, account, patience, connection, number: 0 };
+        let known = KnownSession { session: session.clone(), client, account, patience, connection, number: 0 };
         self.all().insert(id, known);
-        Held { id, session, number: 0 }
+        HeldSession { id, session, number: 0 }
     }
 
     /// Gives a session to a client that returns, and ends the session's earlier connection. Returns `None` if there is
     /// no such session.
-    pub(super) fn take_over(&self, id: SessionId, socket: &Arc<TcpStream>) -> Option<Held> {
+    pub(super) fn take_over(&self, id: SessionId, socket: &Arc<TcpStream>) -> Option<HeldSession> {
         let mut all = self.all();
         let known = all.get_mut(&id)?;
         if let Ok(before) = std::mem::replace(&mut known.connection, Ok(Arc::downgrade(socket)))
@@ -68,12 +68,12 @@ impl Sessions {
             let _ = before.shutdown(Shutdown::Both);
         }
         known.number += 1;
-        Some(Held { id, session: known.session.clone(), number: known.number })
+        Some(HeldSession { id, session: known.session.clone(), number: known.number })
     }
 
     /// Records that a connection has ended. Its session then waits for the client to return, unless `over` is true,
     /// which ends the session.
-    pub(super) fn leave(&self, held: &Held, over: bool, methods: &Methods) {
+    pub(super) fn leave(&self, held: &HeldSession, over: bool, methods: &Methods) {
         let mut all = self.all();
         let Some(known) = all.get_mut(&held.id).filter(|known| known.number == held.number) else { return };
         known.connection = Err(Instant::now());
@@ -99,9 +99,9 @@ impl Sessions {
 
     /// Frees memory by ending the session that has waited longest for its client, of the given peer or of any peer.
     /// Returns false if no session is waiting.
-    pub(super) fn end_oldest(&self, of: Option<&Account>, methods: &Methods) -> bool {
+    pub(super) fn end_oldest(&self, of: Option<&ShareAccount>, methods: &Methods) -> bool {
         let mut all = self.all();
-        let fits = |known: &&Known| known.is_idle() && of.is_none_or(|of| of.is_same_peer(&known.account));
+        let fits = |known: &&KnownSession| known.is_idle() && of.is_none_or(|of| of.is_same_peer(&known.account));
         let waiting = all.iter().filter(|(_, known)| fits(known));
         let oldest = waiting.min_by_key(|(_, known)| known.connection.as_ref().err().copied());
         let Some(id) = oldest.map(|(id, _)| *id) else { return false };
@@ -124,13 +124,13 @@ impl Sessions {
 }
 
 /// A session that a connection holds.
-pub(super) struct Held {
+pub(super) struct HeldSession {
     id: SessionId,
     session: Arc<Mutex<Session>>,
     number: u64,
 }
 
-impl Held {
+impl HeldSession {
     /// Returns the session's identifier.
     pub(super) fn id(&self) -> SessionId {
         self.id

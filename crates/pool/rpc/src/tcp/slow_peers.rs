@@ -5,7 +5,7 @@ use super::hello::{Hello, VERSION, WELCOME_BYTES};
 use super::stream::{Stream, allowed};
 use super::{REQUEST_BYTES, to_bytes};
 use crate::queue::entry::{Kind, Request};
-use crate::server::{Options, Serving};
+use crate::server::{Options, RunningService};
 use crate::{Client, Method, Server};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ use unrack_keys::Wire;
 const SLACK: Duration = Duration::from_secs(10);
 const ANSWER: u32 = 256 << 10;
 
-fn serve() -> Serving {
+fn serve() -> RunningService {
     Server::new("test", Options::default())
         .method("fill", |call| {
             call.answer(call.room())?;
@@ -26,14 +26,14 @@ fn serve() -> Serving {
         .unwrap()
 }
 
-fn is_served(serving: &Serving) {
+fn is_served(serving: &RunningService) {
     let place = format!("tcp://{}", serving.address().unwrap());
     let client = Client::connect(place, "test", crate::client::Options::default()).unwrap();
     assert_eq!(client.request(100).unwrap().call("fill").unwrap().body().len(), 100);
 }
 
 /// Connects a client that the server accepts.
-fn taken(serving: &Serving) -> TcpStream {
+fn taken(serving: &RunningService) -> TcpStream {
     let mut stream = TcpStream::connect(serving.address().unwrap()).unwrap();
     let hello =
         Hello { version: VERSION, lines: 8, patience_ms: 100, session: [0; 16], service: "test".into() };

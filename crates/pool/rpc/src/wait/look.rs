@@ -45,7 +45,7 @@ pub fn look(
     mut pause: impl FnMut(Moment) -> bool,
     mut enough: impl FnMut() -> bool,
 ) -> bool {
-    let mut pace = Pace::new(limits);
+    let mut pace = ClockSchedule::new(limits);
     let first = limits.budget.map_or(FIRST, |budget| FIRST.min(budget / 10));
     let mut moment = Moment { looks: 0, left: first };
     let mut batch = LOOKS;
@@ -69,7 +69,7 @@ pub fn look(
 }
 
 /// Schedule of the readings of the clock.
-struct Pace {
+struct ClockSchedule {
     limits: PollLimits,
     /// Last reading of the clock, with the number of cheap polls before the first reading. The number is zero once the
     /// time of these polls is subtracted from the budget.
@@ -78,9 +78,9 @@ struct Pace {
     until: Option<Instant>,
 }
 
-impl Pace {
-    fn new(limits: PollLimits) -> Pace {
-        Pace { limits, before: None, until: None }
+impl ClockSchedule {
+    fn new(limits: PollLimits) -> ClockSchedule {
+        ClockSchedule { limits, before: None, until: None }
     }
 
     /// Takes a reading of the clock, `looks` polls after the one before. Returns the number of cheap polls until the

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 /// Trade-off between latency and use of the processor while waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Waiting {
+pub enum WaitPolicy {
     /// Polls until the event comes. This has the lowest latency, but each waiting thread keeps a core busy.
     Spin,
     /// Polls for as long as polling has paid off recently, and then sleeps.
@@ -31,25 +31,25 @@ pub enum Waiting {
     Sleep,
 }
 
-impl std::str::FromStr for Waiting {
+impl std::str::FromStr for WaitPolicy {
     type Err = UnknownWaiting;
 
-    fn from_str(text: &str) -> Result<Waiting, UnknownWaiting> {
+    fn from_str(text: &str) -> Result<WaitPolicy, UnknownWaiting> {
         match text {
-            "spin" => Ok(Waiting::Spin),
-            "adaptive" => Ok(Waiting::Adaptive),
-            "sleep" => Ok(Waiting::Sleep),
+            "spin" => Ok(WaitPolicy::Spin),
+            "adaptive" => Ok(WaitPolicy::Adaptive),
+            "sleep" => Ok(WaitPolicy::Sleep),
             _ => Err(UnknownWaiting(nearest::hint(text, &["spin", "adaptive", "sleep"]))),
         }
     }
 }
 
-impl std::fmt::Display for Waiting {
+impl std::fmt::Display for WaitPolicy {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(match self {
-            Waiting::Spin => "spin",
-            Waiting::Adaptive => "adaptive",
-            Waiting::Sleep => "sleep",
+            WaitPolicy::Spin => "spin",
+            WaitPolicy::Adaptive => "adaptive",
+            WaitPolicy::Sleep => "sleep",
         })
     }
 }
@@ -65,8 +65,8 @@ pub struct UnknownWaiting(String);
 /// Polling for as long as a sleep would cost is never worse than twice the best choice. If polling was in vain several
 /// times, the thread polls only briefly, which keeps the cost of rare calls low.
 #[derive(Debug)]
-pub struct Patience {
-    waiting: Waiting,
+pub struct PollTime {
+    waiting: WaitPolicy,
     /// Credit, which is positive if polling paid off recently. Threads that share it may overwrite each other's
     /// changes.
     credit: AtomicI8,
@@ -107,20 +107,20 @@ pub fn nap(waited: Duration, rings: bool) -> Option<Duration> {
     (!is_over).then(|| (waited / NAP_PART).clamp(NAPS[0], NAPS[1]))
 }
 
-impl Patience {
+impl PollTime {
     /// Makes the state of one place where threads wait. `short` is the time to poll even if polling was in vain
     /// recently.
-    pub fn new(waiting: Waiting, short: Duration) -> Self {
-        Patience { waiting, credit: AtomicI8::new(MOST_CREDIT), short }
+    pub fn new(waiting: WaitPolicy, short: Duration) -> Self {
+        PollTime { waiting, credit: AtomicI8::new(MOST_CREDIT), short }
     }
 
     /// Returns the time to poll; `None` means without a limit.
     pub fn budget(&self) -> Option<Duration> {
         match self.waiting {
-            Waiting::Spin => None,
-            Waiting::Sleep => Some(Duration::ZERO),
-            Waiting::Adaptive if self.credit.load(Ordering::Relaxed) > 0 => Some(WAKE),
-            Waiting::Adaptive => Some(self.short),
+            WaitPolicy::Spin => None,
+            WaitPolicy::Sleep => Some(Duration::ZERO),
+            WaitPolicy::Adaptive if self.credit.load(Ordering::Relaxed) > 0 => Some(WAKE),
+            WaitPolicy::Adaptive => Some(self.short),
         }
     }
 
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn looking_in_vain_becomes_short_and_success_makes_it_long_again() {
         let short = Duration::from_micros(2);
-        let patience = Patience::new(Waiting::Adaptive, short);
+        let patience = PollTime::new(WaitPolicy::Adaptive, short);
         assert_eq!(patience.budget(), Some(WAKE));
         for _ in 0..20 {
             patience.learn(false);
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn looking_ends_when_it_is_there_and_when_the_time_is_over() {
-        let patience = Patience::new(Waiting::Spin, Duration::ZERO);
+        let patience = PollTime::new(WaitPolicy::Spin, Duration::ZERO);
         let mut looks = 0;
         let third = || {
             looks += 1;
@@ -182,6 +182,6 @@ mod tests {
         assert!(!patience.look(Some(deadline), || false, |_| false, || false));
         assert!(Instant::now() >= deadline);
         assert!(!patience.look(None, || false, |_| false, || true), "enough");
-        assert!(!Patience::new(Waiting::Sleep, Duration::ZERO).look(None, || false, |_| false, || false));
+        assert!(!PollTime::new(WaitPolicy::Sleep, Duration::ZERO).look(None, || false, |_| false, || false));
     }
 }

@@ -12,11 +12,11 @@ use unrack_pool::sync::AtomicU64;
 /// How to pause between polls of a certain kind of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
-    wait: Wait,
+    wait: PauseKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wait {
+enum PauseKind {
     /// Uses `umonitor` and `umwait` (WAITPKG).
     #[cfg(target_arch = "x86_64")]
     Umwait,
@@ -43,7 +43,7 @@ impl Pause {
     pub fn new(mode: MemoryKind, same_kernel: bool) -> Pause {
         let wait = match (mode, same_kernel) {
             (MemoryKind::Coherent, true) => detect(),
-            _ => Wait::BackOff,
+            _ => PauseKind::BackOff,
         };
         Pause { wait }
     }
@@ -52,11 +52,11 @@ impl Pause {
     pub fn name(self) -> &'static str {
         match self.wait {
             #[cfg(target_arch = "x86_64")]
-            Wait::Umwait => "umwait",
+            PauseKind::Umwait => "umwait",
             #[cfg(target_arch = "x86_64")]
-            Wait::Mwaitx => "mwaitx",
-            Wait::Poll => "pause",
-            Wait::BackOff => "pause, backing off",
+            PauseKind::Mwaitx => "mwaitx",
+            PauseKind::Poll => "pause",
+            PauseKind::BackOff => "pause, backing off",
         }
     }
 
@@ -64,7 +64,7 @@ impl Pause {
     #[inline]
     pub fn moment(self, moment: Moment) -> bool {
         match self.wait {
-            Wait::BackOff => {
+            PauseKind::BackOff => {
                 back_off(moment);
                 true
             }
@@ -80,9 +80,9 @@ impl Pause {
     #[inline]
     pub fn until_written(self, entry: &AtomicU64, moment: Moment, ready: impl FnOnce() -> bool) -> bool {
         match self.wait {
-            Wait::Poll | Wait::BackOff => self.moment(moment),
+            PauseKind::Poll | PauseKind::BackOff => self.moment(moment),
             #[cfg(target_arch = "x86_64")]
-            Wait::Umwait | Wait::Mwaitx => {
+            PauseKind::Umwait | PauseKind::Mwaitx => {
                 let at = std::ptr::from_ref(entry);
                 // SAFETY: the processor reports that it has the instructions, and a reference is mapped.
                 unsafe { self.monitor(at) };
@@ -106,12 +106,12 @@ impl Pause {
         unsafe {
             match self.wait {
                 // umonitor rax
-                Wait::Umwait => asm!(".byte 0xf3, 0x0f, 0xae, 0xf0", in("rax") at, options(nostack)),
-                Wait::Mwaitx => {
+                PauseKind::Umwait => asm!(".byte 0xf3, 0x0f, 0xae, 0xf0", in("rax") at, options(nostack)),
+                PauseKind::Mwaitx => {
                     // monitorx rax, ecx, edx
                     asm!(".byte 0x0f, 0x01, 0xfa", in("rax") at, in("ecx") 0, in("edx") 0, options(nostack));
                 }
-                Wait::Poll | Wait::BackOff => {}
+                PauseKind::Poll | PauseKind::BackOff => {}
             }
         }
     }
@@ -126,7 +126,7 @@ impl Pause {
         // SAFETY: the caller guarantees that the instruction exists. The timeout is in ticks of the clock of `rdtsc`.
         unsafe {
             match self.wait {
-                Wait::Umwait => {
+                PauseKind::Umwait => {
                     let until = std::arch::x86_64::_rdtsc() + ticks;
                     // umwait ecx: bit 0 selects C0.1. C0.2 saves more power but wakes more slowly, so it is not used.
                     asm!(
@@ -135,7 +135,7 @@ impl Pause {
                         options(nostack),
                     );
                 }
-                Wait::Mwaitx => {
+                PauseKind::Mwaitx => {
                     // mwaitx eax, ecx: the timeout is in ebx, which the compiler reserves.
                     asm!(
                         "xchg rbx, {ticks}", ".byte 0x0f, 0x01, 0xfb", "xchg rbx, {ticks}",
@@ -143,7 +143,7 @@ impl Pause {
                         options(nostack),
                     );
                 }
-                Wait::Poll | Wait::BackOff => {}
+                PauseKind::Poll | PauseKind::BackOff => {}
             }
         }
     }
@@ -151,20 +151,20 @@ impl Pause {
 
 /// Detects how this processor can wait for coherent memory of its machine.
 #[cfg(target_arch = "x86_64")]
-fn detect() -> Wait {
+fn detect() -> PauseKind {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
     if __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ecx & (1 << 5) != 0 {
-        Wait::Umwait
+        PauseKind::Umwait
     } else if __cpuid(0x8000_0000).eax >= 0x8000_0001 && __cpuid(0x8000_0001).ecx & (1 << 29) != 0 {
-        Wait::Mwaitx
+        PauseKind::Mwaitx
     } else {
-        Wait::Poll
+        PauseKind::Poll
     }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn detect() -> Wait {
-    Wait::Poll
+fn detect() -> PauseKind {
+    PauseKind::Poll
 }
 
 /// Returns a number of ticks that takes no longer than the time that is left, because no processor with these
@@ -211,10 +211,10 @@ mod tests {
     fn lines_are_waited_for_in_coherent_memory_of_one_kernel_only() {
         for mode in [MemoryKind::Incoherent, MemoryKind::Uncached, MemoryKind::Model] {
             for same_kernel in [false, true] {
-                assert_eq!(Pause::new(mode, same_kernel).wait, Wait::BackOff, "{mode}");
+                assert_eq!(Pause::new(mode, same_kernel).wait, PauseKind::BackOff, "{mode}");
             }
         }
-        assert_eq!(Pause::new(MemoryKind::Coherent, false).wait, Wait::BackOff);
+        assert_eq!(Pause::new(MemoryKind::Coherent, false).wait, PauseKind::BackOff);
         assert_eq!(Pause::new(MemoryKind::Coherent, true).wait, detect());
         assert!(Pause::new(MemoryKind::Incoherent, true).moment(MOMENT));
     }

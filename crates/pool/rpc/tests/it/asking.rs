@@ -3,22 +3,22 @@
 use crate::common::Pool;
 use std::sync::atomic::{AtomicBool, Ordering};
 use unrack_pool::cache_control::MemoryKind;
-use unrack_rpc::server::Refusal;
-use unrack_rpc::{Server, Waiting, client, server};
+use unrack_rpc::server::CallRefusal;
+use unrack_rpc::{Server, WaitPolicy, client, server};
 
 /// A lane that is about to sleep and finds a call must not run it there: the thread that reads the manager's messages
 /// waits to wake the lane, and the call for a message.
 #[test]
 fn a_handler_may_ask_the_manager_while_clients_leave() {
     let pool = Pool::new(MemoryKind::Coherent);
-    for waiting in [Waiting::Sleep, Waiting::Adaptive] {
+    for waiting in [WaitPolicy::Sleep, WaitPolicy::Adaptive] {
         let own = unrack_pool::Client::connect(pool.socket()).expect("the pool is there");
         let lender = own.clone();
         let service = Server::new("test", server::Options { waiting, ..server::Options::default() });
         let service = service.method("lease", move |_| {
             lender.lease(1).map(drop).map_err(|error| {
                 eprintln!("{error}");
-                Refusal::from_number(1)
+                CallRefusal::from_number(1)
             })
         });
         let _serving = service.serve_on(&own).expect("the name is free");

@@ -3,13 +3,13 @@
 use crate::common::{Pool, modes, serve};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
-use unrack_rpc::client::Window;
+use unrack_rpc::client::CallWindow;
 use unrack_rpc::listing::ServiceListing;
-use unrack_rpc::{Client, Error, Status, Waiting, client, server};
+use unrack_rpc::{Client, Error, EntryStatus, WaitPolicy, client, server};
 
 fn everywhere(test: impl Fn(&Pool, &Client)) {
     for mode in modes() {
-        for (waiting, workers) in [(Waiting::Adaptive, 0), (Waiting::Sleep, 0), (Waiting::Adaptive, 2)] {
+        for (waiting, workers) in [(WaitPolicy::Adaptive, 0), (WaitPolicy::Sleep, 0), (WaitPolicy::Adaptive, 2)] {
             let pool = Pool::new(mode);
             let _serving = serve(&pool.socket(), server::Options { waiting, workers, ..Default::default() });
             let client = pool.client(client::Options { waiting, ..client::Options::default() });
@@ -43,7 +43,7 @@ fn calls_are_answered() {
 fn those_who_spin_are_answered_too() {
     for mode in modes() {
         let pool = Pool::new(mode);
-        let waiting = Waiting::Spin;
+        let waiting = WaitPolicy::Spin;
         let _serving = serve(&pool.socket(), server::Options { waiting, ..server::Options::default() });
         let client = pool.client(client::Options { waiting, ..client::Options::default() });
         (0..100).for_each(|number| assert_eq!(sum(&client, &[number, 1]), number + 1));
@@ -102,7 +102,7 @@ fn threads_share_a_client() {
 #[test]
 fn threads_share_a_narrow_window() {
     everywhere(|pool, _| {
-        let narrow = pool.client(client::Options { window: Window::Fixed(0), ..Default::default() });
+        let narrow = pool.client(client::Options { window: CallWindow::Fixed(0), ..Default::default() });
         std::thread::scope(|scope| {
             for thread in 0..3u64 {
                 let narrow = &narrow;
@@ -129,7 +129,7 @@ fn errors_say_what_is_wrong() {
         assert!(matches!(call("panic"), Err(Error::Failed { .. })));
         let refused =
             |status| matches!(call("refuse"), Err(Error::Refused { status: said, .. }) if said == status);
-        assert!(refused(Status(Status::SERVICE + 7)));
+        assert!(refused(EntryStatus(EntryStatus::SERVICE + 7)));
         let mut request = client.request_with_room(8, 100).unwrap();
         request.body().put(0, 101u64).unwrap();
         assert!(matches!(request.call("fill"), Err(Error::NoRoom { needed: 101, room: 100, .. })));
@@ -227,7 +227,7 @@ fn a_call_that_has_a_deadline_keeps_it() {
         let pool = Pool::new(mode);
         let _serving = serve(&pool.socket(), server::Options::default());
         let client = |deadline, window| {
-            pool.client(client::Options { deadline, window: Window::Fixed(window), ..Default::default() })
+            pool.client(client::Options { deadline, window: CallWindow::Fixed(window), ..Default::default() })
         };
         let slow = |client: &Client, within| {
             let mut request = client.request(8).unwrap();
@@ -408,18 +408,18 @@ fn slots_that_are_all_held_are_said_at_the_deadline() {
 #[test]
 fn windows_hold_back_and_adapt() {
     for mode in modes() {
-        for window in [Window::Fixed(0), Window::Fixed(1), Window::Adaptive] {
+        for window in [CallWindow::Fixed(0), CallWindow::Fixed(1), CallWindow::Adaptive] {
             let pool = Pool::new(mode);
             let _serving = serve(&pool.socket(), server::Options::default());
             let client = pool.client(client::Options { window, ..client::Options::default() });
             let mut pending = VecDeque::new();
             for _ in 0..3000 {
                 let room = match window {
-                    Window::Fixed(window) => usize::from(window),
-                    Window::Adaptive => 1,
+                    CallWindow::Fixed(window) => usize::from(window),
+                    CallWindow::Adaptive => 1,
                 };
                 while pending.len() > room {
-                    let call: client::Pending<'_> = pending.pop_front().unwrap();
+                    let call: client::PendingCall<'_> = pending.pop_front().unwrap();
                     call.wait().unwrap();
                 }
                 pending.push_back(client.request(8).unwrap().start("echo").unwrap());

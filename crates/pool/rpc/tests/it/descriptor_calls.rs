@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 use unrack_pool::cache_control::{Coherent, MemoryKind as MemoryMode};
 use unrack_pool::manager::Backing;
 use unrack_pool::wire::{
-    self, Access, Ask, Extent, Hello, Incoming, OpenedChannel, Reply, Request as Asked, Tell, Welcome,
+    self, Access, Ask, Extent, Hello, ReceivedPacket, OpenedChannel, Reply, Request as Asked, Tell, Welcome,
 };
 use unrack_pool::{Bells, SECTION};
-use unrack_rpc::ends::Layout;
+use unrack_rpc::ends::QueueLayout;
 use unrack_rpc::queue::entry::{ANSWER, Answer, Kind, Request};
 use unrack_rpc::queue::{Receiver, Sender};
-use unrack_rpc::{Client, Method, Status, client, server};
-use unrack_testing::{Needed, skip};
+use unrack_rpc::{Client, Method, EntryStatus, client, server};
+use unrack_testing::{TestRequirement, skip};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const NOBODY: u32 = 65534;
@@ -86,7 +86,7 @@ impl Hostile {
         let bells = Bells::make().unwrap();
         let hello = wire::first(&Hello { name: "hostile".into(), again: None });
         wire::send(socket.as_fd(), &hello, &[bells.file()]).unwrap();
-        let Incoming::Packet(bytes, _) = wire::receive(socket.as_fd()).unwrap() else { panic!("no welcome") };
+        let ReceivedPacket::Packet(bytes, _) = wire::receive(socket.as_fd()).unwrap() else { panic!("no welcome") };
         wire::read_first::<Result<Welcome, wire::Denied>>(&bytes).unwrap().expect("it is let in");
         let mut number = 0;
         let (reply, mut beside) = ask(&socket, &mut number, Asked::Lease { sections: 1 });
@@ -99,7 +99,7 @@ impl Hostile {
         let grant = Asked::Grant { channel, offset: segment.offset, access: Access::Write };
         assert_eq!(ask(&socket, &mut number, grant).0, Reply::Done);
         let own = bells.file().try_clone_to_owned().unwrap();
-        let (area, layout) = (map(&queue, queues.bytes), Layout::fitting(queues.bytes as usize).unwrap());
+        let (area, layout) = (map(&queue, queues.bytes), QueueLayout::fitting(queues.bytes as usize).unwrap());
         // SAFETY: mapped for good, and nothing else on this side uses the queues.
         let (requests, answers) = unsafe {
             (
@@ -149,7 +149,7 @@ impl Hostile {
         loop {
             if let Some(entries) = self.answers.receive::<ANSWER>() {
                 let answer = Answer::from_entries(entries);
-                assert_eq!((answer.status, answer.generation), (Status::DONE, self.generation), "{what}");
+                assert_eq!((answer.status, answer.generation), (EntryStatus::DONE, self.generation), "{what}");
                 return;
             }
             // Nobody rings, so the server looks by itself, within a second.
@@ -164,7 +164,7 @@ fn ask(socket: &OwnedFd, number: &mut u32, request: Asked) -> (Reply, Vec<OwnedF
     let asked = *number;
     wire::send(socket.as_fd(), &wire::encode(&Ask { number: asked, request }), &[]).unwrap();
     loop {
-        let Incoming::Packet(bytes, beside) = wire::receive(socket.as_fd()).unwrap() else {
+        let ReceivedPacket::Packet(bytes, beside) = wire::receive(socket.as_fd()).unwrap() else {
             panic!("the end")
         };
         if let Tell::Reply { number, outcome } = wire::decode(&bytes).unwrap()
@@ -314,6 +314,6 @@ fn every_call_on_huge_pages_is_survived_while_there_are_others() {
     let free = std::fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
     match free.ok().and_then(|text| text.trim().parse::<u32>().ok()) {
         Some(free) if free >= 32 => survives(Backing::Memfd { huge: true }, None),
-        _ => skip(Needed::HugePages, "needs 32 huge pages (vm.nr_hugepages)"),
+        _ => skip(TestRequirement::HugePages, "needs 32 huge pages (vm.nr_hugepages)"),
     }
 }

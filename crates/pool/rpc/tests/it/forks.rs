@@ -10,7 +10,7 @@ use unrack_rpc::{Client, Error, Server, client, server};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn serve(place: &str) -> server::Serving {
+fn serve(place: &str) -> server::RunningService {
     let service = Server::new("forked", server::Options::default())
         .method("echo", |_| Ok(()))
         .method("same", |call| {
@@ -54,7 +54,7 @@ fn in_child(function: impl FnOnce() -> bool) {
     assert_eq!(status, 0, "the child used what is its parent's, hung or failed");
 }
 
-fn a_child_is_refused(place: &str, serving: server::Serving) {
+fn a_child_is_refused(place: &str, serving: server::RunningService) {
     let client = Client::connect(place, "forked", client::Options::default()).expect("it is there");
     assert_eq!(call(&client, b"before"), b"before");
     let mut other = Client::connect(place, "forked", client::Options::default()).ok();
@@ -153,7 +153,7 @@ fn every_handle_over_tcp_is_refused_in_a_child_and_can_be_dropped_there() {
 #[test]
 fn a_server_that_spins_lets_go_of_clients_that_are_gone() {
     let pool = Pool::new(MemoryKind::Coherent);
-    let options = server::Options { waiting: unrack_rpc::Waiting::Spin, ..server::Options::default() };
+    let options = server::Options { waiting: unrack_rpc::WaitPolicy::Spin, ..server::Options::default() };
     let _serving = crate::common::serve(&pool.socket(), options);
     let observer = unrack_pool::Client::connect_as(pool.socket(), "observer").unwrap();
     let client = pool.client(client::Options::default());

@@ -142,7 +142,7 @@ fn messages_that_change_while_they_are_read_harm_nobody_else() {
                         unsafe { &*base.add(random.random_range(0..8) * random.random_range(0..WORDS / 8)) };
                     word.store(random.random_range(0..9000), Ordering::Relaxed);
                 }
-                drop(pending.map(client::Pending::wait));
+                drop(pending.map(client::PendingCall::wait));
                 drop(stream);
                 if round % 20 == 0 {
                     is_answered(&honest);

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use unrack_pool::cache_control::{AnyMemory, LINE, SharedMemory};
 use unrack_pool::{Channel, Rung};
-use unrack_rpc::ends::Layout;
+use unrack_rpc::ends::QueueLayout;
 use unrack_rpc::queue::entry::{Answer, Request};
 use unrack_rpc::queue::{Receiver, Sender};
-use unrack_rpc::{Client, Error, Status, client, server};
+use unrack_rpc::{Client, Error, EntryStatus, client, server};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const DEADLINE: Duration = Duration::from_millis(20);
@@ -55,15 +55,15 @@ const ALL: [Wrong; 12] = [
 
 fn answers(wrong: Wrong, request: &Request, lines: usize) -> Vec<Answer> {
     let Request { slot, generation, offset, length, .. } = *request;
-    let right = Answer { status: Status::DONE, slot, generation, offset, length };
+    let right = Answer { status: EntryStatus::DONE, slot, generation, offset, length };
     match wrong {
         Wrong::OtherOffset => vec![Answer { offset: offset + LINE as u64, ..right }],
         Wrong::OtherSlot => vec![Answer { slot: slot ^ 1, ..right }],
         Wrong::NoSuchSlot => vec![Answer { slot: (lines % 1024) as u16, ..right }],
         Wrong::OtherGeneration => vec![Answer { generation: generation - 1, ..right }],
         Wrong::TooLong => vec![Answer { length: request.capacity + 1, ..right }],
-        Wrong::Longest => vec![Answer { length: u32::MAX, status: Status::MORE, ..right }],
-        Wrong::NotItsStatus => vec![Answer { status: Status::STALE, length: u32::MAX, ..right }],
+        Wrong::Longest => vec![Answer { length: u32::MAX, status: EntryStatus::MORE, ..right }],
+        Wrong::NotItsStatus => vec![Answer { status: EntryStatus::STALE, length: u32::MAX, ..right }],
         Wrong::Twice => vec![right; 2],
         Wrong::Flood => vec![right; 2 * lines + 3],
         Wrong::Never | Wrong::Noise | Wrong::Dies => Vec::new(),
@@ -74,7 +74,7 @@ fn answers(wrong: Wrong, request: &Request, lines: usize) -> Vec<Answer> {
 fn answer_wrongly(pool: &unrack_pool::Client, wrong: Wrong, stop: &AtomicBool, registered: &AtomicBool) {
     let service = pool.register("hostile").unwrap();
     registered.store(true, Ordering::Release);
-    let layout = Layout::fitting(pool.pool().queue_bytes as usize).unwrap();
+    let layout = QueueLayout::fitting(pool.pool().queue_bytes as usize).unwrap();
     let hello = [b"urrpc\0\x01\0".as_slice(), &(layout.lines() as u16).to_le_bytes()].concat();
     while !stop.load(Ordering::Acquire) {
         if let Some(offer) = service.accept(Duration::from_millis(5)).unwrap() {
@@ -84,7 +84,7 @@ fn answer_wrongly(pool: &unrack_pool::Client, wrong: Wrong, stop: &AtomicBool, r
     }
 }
 
-fn serve_wrongly(memory: &AnyMemory, channel: &Channel, layout: Layout, wrong: Wrong, stop: &AtomicBool) {
+fn serve_wrongly(memory: &AnyMemory, channel: &Channel, layout: QueueLayout, wrong: Wrong, stop: &AtomicBool) {
     let area = channel.queue_base().as_ptr();
     // SAFETY: the area is mapped as long as the channel; only this test writes the answers.
     let (mut requests, mut queue) = unsafe {

@@ -14,8 +14,8 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use unrack_pool::wire::{Denied, ListingEntry};
 use unrack_pool::{Error as PoolError, SECTION};
-use unrack_rpc::server::{Answered, Call, Refusal};
-use unrack_rpc::{Client, Error, Server, Waiting, client, server};
+use unrack_rpc::server::{Answered, Call, CallRefusal};
+use unrack_rpc::{Client, Error, Server, WaitPolicy, client, server};
 
 const SERVERS: usize = 2;
 const CLIENTS: usize = 3;
@@ -45,8 +45,8 @@ fn role() {
     }
 }
 
-fn waiting(life: u64) -> Waiting {
-    if life.is_multiple_of(2) { Waiting::Adaptive } else { Waiting::Sleep }
+fn waiting(life: u64) -> WaitPolicy {
+    if life.is_multiple_of(2) { WaitPolicy::Adaptive } else { WaitPolicy::Sleep }
 }
 
 /// Returns word `at` of the call with this number.
@@ -69,7 +69,7 @@ fn serve(socket: &Path, which: usize, life: u64) {
         Ok(())
     };
     let count = |call: &mut Call<'_>| {
-        let mut left: u64 = call.request().get(0).map_err(|_| Refusal::from_number(0))?;
+        let mut left: u64 = call.request().get(0).map_err(|_| CallRefusal::from_number(0))?;
         Ok(Box::new(move |call: &mut Call<'_>| {
             call.answer(8)?.put(0, left).expect("eight bytes");
             left -= 1;

@@ -8,10 +8,10 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use unrack_pool::Rung;
 use unrack_pool::cache_control::MemoryKind;
-use unrack_rpc::ends::Layout;
+use unrack_rpc::ends::QueueLayout;
 use unrack_rpc::queue::entry::{Answer, Request};
 use unrack_rpc::queue::{Receiver, Sender};
-use unrack_rpc::{Client, Error, Status, Waiting, client};
+use unrack_rpc::{Client, Error, EntryStatus, WaitPolicy, client};
 
 /// Longer than anything takes that ends at all.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -26,7 +26,7 @@ fn role() {
     let pool = unrack_pool::Client::connect_as(Path::new(&socket), "stops").unwrap();
     let service = pool.register("test").unwrap();
     println!("\nregistered");
-    let layout = Layout::fitting(pool.pool().queue_bytes as usize).unwrap();
+    let layout = QueueLayout::fitting(pool.pool().queue_bytes as usize).unwrap();
     let hello = [b"urrpc\0\x01\0".as_slice(), &(layout.lines() as u16).to_le_bytes()].concat();
     let channel = service.accept(PATIENCE).unwrap().expect("a client").accept(&hello, 0, &[]).unwrap();
     pool.bell(0).sleep(Some(PATIENCE), || {
@@ -51,7 +51,7 @@ fn role() {
             continue;
         };
         let Request { slot, generation, offset, length, .. } = Request::from_entries(entries).unwrap();
-        let answer = Answer { status: Status::DONE, slot, generation, offset, length };
+        let answer = Answer { status: EntryStatus::DONE, slot, generation, offset, length };
         answers.send(answer.entries());
     }
 }
@@ -104,7 +104,7 @@ fn used() -> Duration {
 
 #[test]
 fn a_stopped_server_costs_a_deadline_and_no_processor() {
-    for waiting in [Waiting::Adaptive, Waiting::Sleep] {
+    for waiting in [WaitPolicy::Adaptive, WaitPolicy::Sleep] {
         let pool = Pool::new(MemoryKind::Coherent);
         let server = Server::start(&pool.socket());
         let client = pool.client(client::Options { waiting, ..client::Options::default() });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
-use unrack_rpc::client::Window;
+use unrack_rpc::client::CallWindow;
 use unrack_rpc::{Client, Error, client, server};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -43,7 +43,7 @@ fn tasks_share_a_client() {
         let pool = Pool::new(mode);
         let _serving = serve(&pool.socket(), server::Options::default());
         for (runtime, window) in [(one_thread(), 0), (one_thread(), 16), (threads(), 0), (threads(), 3)] {
-            let window = Window::Fixed(window);
+            let window = CallWindow::Fixed(window);
             let client = Arc::new(pool.client(client::Options { window, ..client::Options::default() }));
             run(&runtime, async {
                 let mut tasks = JoinSet::new();
@@ -68,7 +68,7 @@ fn others_run_while_a_task_waits() {
     for mode in modes() {
         let pool = Pool::new(mode);
         let _serving = serve(&pool.socket(), server::Options { workers: 2, ..server::Options::default() });
-        let client = pool.client(client::Options { window: Window::Fixed(0), ..client::Options::default() });
+        let client = pool.client(client::Options { window: CallWindow::Fixed(0), ..client::Options::default() });
         let other = pool.client(client::Options::default());
         run(&one_thread(), async {
             let waits = async { tokio::join!(slow(&client, 100), slow(&client, 1)) };
@@ -90,7 +90,7 @@ fn what_is_cancelled_gives_its_place_to_others() {
     for mode in modes() {
         let pool = Pool::new(mode);
         let _serving = serve(&pool.socket(), server::Options { workers: 2, ..server::Options::default() });
-        let client = pool.client(client::Options { window: Window::Fixed(0), ..client::Options::default() });
+        let client = pool.client(client::Options { window: CallWindow::Fixed(0), ..client::Options::default() });
         run(&one_thread(), async {
             let mut cancelled = 0;
             for _ in 0..20 {
@@ -116,7 +116,7 @@ fn deadlines_end_what_waits() {
         let pool = Pool::new(mode);
         let _serving = serve(&pool.socket(), server::Options { workers: 2, ..server::Options::default() });
         let deadline = Some(Duration::from_millis(20));
-        let window = Window::Fixed(0);
+        let window = CallWindow::Fixed(0);
         let client = pool.client(client::Options { deadline, window, ..client::Options::default() });
         run(&one_thread(), async {
             let patient = async {
@@ -141,7 +141,7 @@ fn a_server_that_ends_ends_what_waits() {
     for mode in modes() {
         let pool = Pool::new(mode);
         let serving = serve(&pool.socket(), server::Options { workers: 1, ..server::Options::default() });
-        let client = pool.client(client::Options { window: Window::Fixed(0), ..client::Options::default() });
+        let client = pool.client(client::Options { window: CallWindow::Fixed(0), ..client::Options::default() });
         run(&threads(), async {
             let end = tokio::task::spawn_blocking(move || {
                 std::thread::sleep(Duration::from_millis(30));

@@ -16,13 +16,13 @@
 //! next byte.
 
 use super::copy::copy_in;
-use super::{FIRST_BYTES, FROZEN, Journal, NEVER, RING_BYTES, Shared, UNSET, revert};
+use super::{FIRST_BYTES, FROZEN, PushTimes, NEVER, RING_BYTES, DirectionState, UNSET, revert};
 use crate::pieces::Pieces;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Source of the next byte for the receiving end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum ByteSource {
     /// The kernel. The receiving end has not given its consent to the ring.
     Kernel,
     /// The kernel, up to the byte at position `begin`, where the ring takes over. The sending end may set `begin` at any moment.
@@ -35,7 +35,7 @@ pub(crate) enum Phase {
 
 /// State of a ring, as a look at it shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum RingReading {
     /// Number of bytes that can be received.
     Bytes(usize),
     Empty,
@@ -55,26 +55,26 @@ const FILL: usize = 256 << 10;
 
 /// A direction, and its ring as mapped in this process.
 #[derive(Clone, Copy)]
-pub(crate) struct Direction<'a> {
-    shared: &'a Shared,
-    journal: &'a Journal,
+pub(crate) struct RingDirection<'a> {
+    shared: &'a DirectionState,
+    journal: &'a PushTimes,
     ring: *mut u8,
     /// Most bytes that may ever be in the ring.
     most: u64,
 }
 
-impl<'a> Direction<'a> {
+impl<'a> RingDirection<'a> {
     /// Makes the view of a direction.
     ///
     /// # Safety
     /// At `ring`, `2 * RING_BYTES` bytes are mapped for as long as `shared` is borrowed, and both halves are the same memory.
     pub(crate) unsafe fn new(
-        shared: &'a Shared,
-        journal: &'a Journal,
+        shared: &'a DirectionState,
+        journal: &'a PushTimes,
         ring: *mut u8,
         most: usize,
-    ) -> Direction<'a> {
-        Direction { shared, journal, ring, most: most.min(RING_BYTES) as u64 }
+    ) -> RingDirection<'a> {
+        RingDirection { shared, journal, ring, most: most.min(RING_BYTES) as u64 }
     }
 
     /// Returns the most bytes that may be in the ring now.
@@ -97,12 +97,12 @@ impl<'a> Direction<'a> {
     }
 
     /// Returns all shared words of the direction.
-    pub(crate) fn shared(&self) -> &'a Shared {
+    pub(crate) fn shared(&self) -> &'a DirectionState {
         self.shared
     }
 
     /// Returns the words by which the two ends signal each other.
-    pub(crate) fn signals(&self) -> &'a super::Signals {
+    pub(crate) fn signals(&self) -> &'a super::AreaSignals {
         &self.shared.signals
     }
 
@@ -180,17 +180,17 @@ impl<'a> Direction<'a> {
     }
 
     /// Returns the source of the next byte for the receiving end.
-    pub(crate) fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> ByteSource {
         match self.shared.reader.phase.load(Ordering::Acquire) {
-            0 => Phase::Kernel,
-            1 => Phase::Agreed,
-            2 => Phase::Ring,
-            _ => Phase::Over,
+            0 => ByteSource::Kernel,
+            1 => ByteSource::Agreed,
+            2 => ByteSource::Ring,
+            _ => ByteSource::Over,
         }
     }
 
     /// Sets the source of the next byte for the receiving end.
-    pub(crate) fn set_phase(&self, phase: Phase) {
+    pub(crate) fn set_phase(&self, phase: ByteSource) {
         self.shared.reader.phase.store(phase as u32, Ordering::Release);
     }
 
@@ -213,16 +213,16 @@ impl<'a> Direction<'a> {
     }
 
     /// Returns the state of the ring, as the receiving end sees it.
-    pub(crate) fn look(&self) -> Look {
+    pub(crate) fn look(&self) -> RingReading {
         let tail = self.tail();
         let head = self.shared.reader.head.load(Ordering::Relaxed);
         match tail.wrapping_sub(head) {
-            0 if self.shared.writer.end.load(Ordering::Acquire) == UNSET => Look::Empty,
+            0 if self.shared.writer.end.load(Ordering::Acquire) == UNSET => RingReading::Empty,
             // The last bytes may have arrived between the two loads.
-            0 if self.tail() == tail => Look::Ended,
+            0 if self.tail() == tail => RingReading::Ended,
             0 => self.look(),
-            bytes if bytes <= RING_BYTES as u64 => Look::Bytes(bytes as usize),
-            _ => Look::Broken,
+            bytes if bytes <= RING_BYTES as u64 => RingReading::Bytes(bytes as usize),
+            _ => RingReading::Broken,
         }
     }
 
@@ -441,7 +441,7 @@ impl<'a> Direction<'a> {
         // SAFETY: the offset is masked, and the ring is mapped a second time behind the first; the caller guarantees the rest.
         unsafe { std::ptr::copy_nonoverlapping(from, self.place(head, base), bytes) };
         reader.head.store(head, Ordering::Release);
-        self.set_phase(Phase::Ring);
+        self.set_phase(ByteSource::Ring);
     }
 
     /// Returns the address of the first byte to receive.

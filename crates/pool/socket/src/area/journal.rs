@@ -11,7 +11,7 @@ const PUSHES: usize = 7;
 /// Timestamps of the last writes. Written by the sending end.
 #[repr(C, align(128))]
 #[derive(Default)]
-pub(crate) struct Journal {
+pub(crate) struct PushTimes {
     /// Writes so far.
     count: AtomicU64,
     /// The last writes, as a circular buffer.
@@ -26,7 +26,7 @@ struct Push {
     moment: AtomicU64,
 }
 
-impl Journal {
+impl PushTimes {
     /// Records the time of a write at a position. The caller publishes the write afterwards.
     pub(super) fn write_down(&self, position: u64) {
         let count = self.count.load(Ordering::Relaxed);
@@ -69,4 +69,4 @@ fn ticks() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-const _: () = assert!(size_of::<Journal>() == 128);
+const _: () = assert!(size_of::<PushTimes>() == 128);

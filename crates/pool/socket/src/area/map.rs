@@ -19,20 +19,20 @@ pub(crate) enum Unmappable {
 
 /// An area that is mapped into this process. It stays mapped until [`unmap`](Map::unmap).
 #[derive(Clone, Copy)]
-pub(crate) struct Map {
+pub(crate) struct AreaMapping {
     base: *mut u8,
 }
 
 // SAFETY: any thread may access this memory, by atomic words and by copies of bytes.
-unsafe impl Send for Map {}
+unsafe impl Send for AreaMapping {}
 // SAFETY: any thread may access this memory, by atomic words and by copies of bytes.
-unsafe impl Sync for Map {}
+unsafe impl Sync for AreaMapping {}
 
-impl Map {
+impl AreaMapping {
     /// Maps an area that the broker handed out.
-    pub(crate) fn open(fd: c_int) -> Result<Map, Unmappable> {
+    pub(crate) fn open(fd: c_int) -> Result<AreaMapping, Unmappable> {
         check(fd)?;
-        let map = Map::reserve()?;
+        let map = AreaMapping::reserve()?;
         map.place(fd).inspect_err(|_| map.unmap())?;
         let head = map.head();
         if head.magic.load(Ordering::Acquire) != MAGIC || head.version.load(Ordering::Relaxed) != VERSION {
@@ -46,8 +46,8 @@ impl Map {
     ///
     /// # Safety
     /// `base` is the address of a mapping that has not been unmapped.
-    pub(crate) unsafe fn at(base: *mut u8) -> Map {
-        Map { base }
+    pub(crate) unsafe fn at(base: *mut u8) -> AreaMapping {
+        AreaMapping { base }
     }
 
     /// Returns the address of the mapping.
@@ -55,11 +55,11 @@ impl Map {
         self.base
     }
 
-    fn reserve() -> Result<Map, Unmappable> {
+    fn reserve() -> Result<AreaMapping, Unmappable> {
         let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
         // SAFETY: the kernel chooses new address space.
         let base = unsafe { map(std::ptr::null_mut(), SPAN, libc::PROT_NONE, flags, -1, 0) };
-        if base == MAP_FAILED { Err(Unmappable::Kernel) } else { Ok(Map { base: base.cast() }) }
+        if base == MAP_FAILED { Err(Unmappable::Kernel) } else { Ok(AreaMapping { base: base.cast() }) }
     }
 
     fn place(self, fd: c_int) -> Result<(), Unmappable> {

@@ -17,10 +17,10 @@ mod journal;
 #[cfg(not(loom))]
 mod map;
 
-pub(crate) use direction::{Direction, Look, Phase};
-pub(crate) use journal::Journal;
+pub(crate) use direction::{RingDirection, RingReading, ByteSource};
+pub(crate) use journal::PushTimes;
 #[cfg(not(loom))]
-pub(crate) use map::{Map, Unmappable};
+pub(crate) use map::{AreaMapping, Unmappable};
 
 use crate::sync::{AtomicU32, AtomicU64};
 
@@ -50,16 +50,16 @@ pub(crate) const FROZEN: u64 = 1 << 63;
 pub(crate) struct Head {
     pub(crate) magic: AtomicU64,
     pub(crate) version: AtomicU32,
-    pub(crate) ends: [End; 2],
+    pub(crate) ends: [EndpointWords; 2],
     /// Direction `i` carries the bytes that end `i` sends.
-    pub(crate) directions: [Shared; 2],
+    pub(crate) directions: [DirectionState; 2],
     /// Journal `i` belongs to direction `i`.
-    pub(crate) journals: [Journal; 2],
+    pub(crate) journals: [PushTimes; 2],
 }
 
 /// State of one end, shared by the processes that have it.
 #[repr(C, align(128))]
-pub(crate) struct End {
+pub(crate) struct EndpointWords {
     /// 1 once a process of this end has mapped the area.
     pub(crate) joined: AtomicU32,
     /// 1 once the last known process of this end has closed it.
@@ -80,10 +80,10 @@ pub(crate) struct End {
 
 /// State of one direction.
 #[repr(C)]
-pub(crate) struct Shared {
+pub(crate) struct DirectionState {
     pub(crate) writer: Writer,
     pub(crate) reader: Reader,
-    pub(crate) signals: Signals,
+    pub(crate) signals: AreaSignals,
 }
 
 /// Words that the sending end writes.
@@ -125,7 +125,7 @@ pub(crate) struct Reader {
 
 /// Words that change rarely and that each send or receive reads.
 #[repr(C, align(128))]
-pub(crate) struct Signals {
+pub(crate) struct AreaSignals {
     /// 1 once the receiving end knows of the ring and distinguishes wake bytes from data in the kernel. Written by the receiving end.
     pub(crate) consent: AtomicU32,
     /// 1 while a receiving thread sleeps until there are bytes. Set by the receiving end; cleared by the sending end, which then wakes the
@@ -176,15 +176,15 @@ mod tests {
             offset_of!(Head, journals),
         ];
         let end = [
-            offset_of!(End, joined),
-            offset_of!(End, closed),
-            offset_of!(End, leader),
-            offset_of!(End, turn),
-            offset_of!(End, followers),
-            offset_of!(End, sleepers),
-            offset_of!(End, wakeup),
-            offset_of!(End, resets),
-            size_of::<End>(),
+            offset_of!(EndpointWords, joined),
+            offset_of!(EndpointWords, closed),
+            offset_of!(EndpointWords, leader),
+            offset_of!(EndpointWords, turn),
+            offset_of!(EndpointWords, followers),
+            offset_of!(EndpointWords, sleepers),
+            offset_of!(EndpointWords, wakeup),
+            offset_of!(EndpointWords, resets),
+            size_of::<EndpointWords>(),
         ];
         let writer = [
             offset_of!(Writer, tail),
@@ -205,19 +205,19 @@ mod tests {
             size_of::<Reader>(),
         ];
         let signals = [
-            offset_of!(Signals, consent),
-            offset_of!(Signals, want_data),
-            offset_of!(Signals, want_room),
-            offset_of!(Signals, room),
-            offset_of!(Signals, revert),
-            offset_of!(Signals, gone),
-            size_of::<Signals>(),
+            offset_of!(AreaSignals, consent),
+            offset_of!(AreaSignals, want_data),
+            offset_of!(AreaSignals, want_room),
+            offset_of!(AreaSignals, room),
+            offset_of!(AreaSignals, revert),
+            offset_of!(AreaSignals, gone),
+            size_of::<AreaSignals>(),
         ];
         let shared = [
-            offset_of!(Shared, writer),
-            offset_of!(Shared, reader),
-            offset_of!(Shared, signals),
-            size_of::<Shared>(),
+            offset_of!(DirectionState, writer),
+            offset_of!(DirectionState, reader),
+            offset_of!(DirectionState, signals),
+            size_of::<DirectionState>(),
         ];
         assert_eq!(head, [0, 8, 128, 384, 1152]);
         assert_eq!(end, [0, 4, 8, 12, 16, 20, 24, 32, 128]);

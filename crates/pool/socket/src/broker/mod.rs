@@ -14,12 +14,12 @@ pub use shared::SharingHost;
 use crate::area::{AREA_BYTES, FROZEN, Head, MAGIC, RING_BYTES, UNSET, VERSION};
 use crate::kernel;
 use crate::wire::{BYTES, Connection, Reply, Request};
-use pairs::{Answer, Name, Network, Pairs, Seen};
+use pairs::{BrokerAnswer, EndName, NameScope, ConnectionPairs, SeenName};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::SealFlags;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use shared::Shared;
+use shared::SharedHosts;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::io;
@@ -53,7 +53,7 @@ pub enum Error {
 
 /// Totals of a broker.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct BrokerCounts {
     /// Number of connections that were given an area.
     pub carried: AtomicU64,
     /// Number of connections that were refused an area, because the pool was full.
@@ -67,21 +67,21 @@ pub struct Broker {
     listener: OwnedFd,
     path: PathBuf,
     pool: Client,
-    pairs: Pairs<Area>,
+    pairs: ConnectionPairs<LeasedArea>,
     wakeups: Wakeups,
-    shared: Shared,
+    shared: SharedHosts,
     /// Area that is prepared for the next pair.
-    spare: Option<Area>,
+    spare: Option<LeasedArea>,
     processes: BTreeMap<u32, OwnedFd>,
     pending: Vec<OwnedFd>,
-    counts: Arc<Counts>,
+    counts: Arc<BrokerCounts>,
     swept: Instant,
 }
 
 /// Area of a connection: its memory, which the broker has leased from the pool, and when it was leased.
-struct Area(Segment, Instant);
+struct LeasedArea(Segment, Instant);
 
-impl Area {
+impl LeasedArea {
     fn head(&self) -> &Head {
         // SAFETY: a section is mapped for as long as its lease, aligned to its size, and the header consists of atomic words.
         unsafe { &*self.0.base().cast::<Head>() }
@@ -128,13 +128,13 @@ impl Broker {
             listener,
             path: path.into(),
             pool,
-            pairs: Pairs::new(),
+            pairs: ConnectionPairs::new(),
             wakeups: Wakeups::default(),
-            shared: Shared::default(),
+            shared: SharedHosts::default(),
             spare: None,
             processes: BTreeMap::new(),
             pending: Vec::new(),
-            counts: Arc::new(Counts::default()),
+            counts: Arc::new(BrokerCounts::default()),
             swept: Instant::now(),
         })
     }
@@ -145,7 +145,7 @@ impl Broker {
     /// # Errors
     /// Fails if a namespace cannot be entered, which requires root.
     pub fn share(&mut self, hosts: &[SharingHost]) -> Result<(), Error> {
-        self.shared = Shared::new(hosts).map_err(Error::Rack)?;
+        self.shared = SharedHosts::new(hosts).map_err(Error::Rack)?;
         Ok(())
     }
 
@@ -156,7 +156,7 @@ impl Broker {
     }
 
     /// Returns the totals of this broker.
-    pub fn counts(&self) -> Arc<Counts> {
+    pub fn counts(&self) -> Arc<BrokerCounts> {
         self.counts.clone()
     }
 
@@ -234,7 +234,7 @@ impl Broker {
         if asked.again {
             let cookie = kernel::wide_option(end.as_raw_fd(), libc::SOL_SOCKET, libc::SO_COOKIE);
             drop(end);
-            let answer = cookie.map_or(Answer::Never, |cookie| self.pairs.ask_again(cookie, process));
+            let answer = cookie.map_or(BrokerAnswer::Never, |cookie| self.pairs.ask_again(cookie, process));
             return hand_out(socket, answer);
         }
         let seen = see(&self.shared, &end, asked, process);
@@ -266,7 +266,7 @@ impl Broker {
         self.pairs.sweep(
             self.swept,
             |process| !all && processes.contains_key(&process),
-            Area::is_closed,
+            LeasedArea::is_closed,
             |area| {
                 let add = |sum: u64| Some(sum.saturating_add(area.bytes()));
                 let _ = counts.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
@@ -276,14 +276,14 @@ impl Broker {
 }
 
 /// Sends the answer to an end of a connection.
-fn hand_out(socket: &OwnedFd, answer: Answer<'_, Area>) {
+fn hand_out(socket: &OwnedFd, answer: BrokerAnswer<'_, LeasedArea>) {
     match answer {
-        Answer::Area(area, end) => match area.0.descriptor() {
+        BrokerAnswer::Area(area, end) => match area.0.descriptor() {
             Some(file) => reply(socket, Reply::Area(end as u32), Some(&file)),
             None => reply(socket, Reply::Never, None),
         },
-        Answer::NotYet => reply(socket, Reply::NotYet, None),
-        Answer::Never => reply(socket, Reply::Never, None),
+        BrokerAnswer::NotYet => reply(socket, Reply::NotYet, None),
+        BrokerAnswer::Never => reply(socket, Reply::Never, None),
     }
 }
 
@@ -299,8 +299,8 @@ fn is_readable(fd: &OwnedFd) -> bool {
 
 /// Makes an area: memory of the pool, with a header of a connection whose rings have not begun. Returns `None` if the pool is full or in a
 /// device.
-fn make(pool: &Client) -> Option<Area> {
-    let area = Area(pool.lease((AREA_BYTES as u64 / SECTION) as u32).ok()?, Instant::now());
+fn make(pool: &Client) -> Option<LeasedArea> {
+    let area = LeasedArea(pool.lease((AREA_BYTES as u64 / SECTION) as u32).ok()?, Instant::now());
     let file = area.0.descriptor()?;
     rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).ok()?;
     let head = area.head();
@@ -314,7 +314,7 @@ fn make(pool: &Client) -> Option<Area> {
 }
 
 /// Reads a connection's addresses from the kernel.
-fn see(shared: &Shared, asked: &OwnedFd, request: Connection, process: u32) -> Option<Seen> {
+fn see(shared: &SharedHosts, asked: &OwnedFd, request: Connection, process: u32) -> Option<SeenName> {
     let fd = asked.as_raw_fd();
     let cookie = kernel::wide_option(fd, libc::SOL_SOCKET, libc::SO_COOKIE)?;
     if kernel::option(fd, libc::SOL_SOCKET, libc::SO_TYPE)? != libc::SOCK_STREAM {
@@ -324,9 +324,9 @@ fn see(shared: &Shared, asked: &OwnedFd, request: Connection, process: u32) -> O
         let own = rustix::fs::fstat(asked).ok()?.st_ino;
         // The peer's inode is the process's own claim. It is harmless, because a pair is made only if the peer claims the same of this
         // socket.
-        let (own, peer) = (Name::Inode(own), Name::Inode(request.peer));
-        return (request.own != 0).then_some(Seen {
-            network: Network::Namespace(0),
+        let (own, peer) = (EndName::Inode(own), EndName::Inode(request.peer));
+        return (request.own != 0).then_some(SeenName {
+            network: NameScope::Namespace(0),
             own,
             peer,
             cookie,
@@ -336,26 +336,26 @@ fn see(shared: &Shared, asked: &OwnedFd, request: Connection, process: u32) -> O
     let number = kernel::wide_option(fd, libc::SOL_SOCKET, NETWORK_COOKIE).unwrap_or(0);
     let (own, peer) = (internet(fd, false)?, internet(fd, true)?);
     let network = shared.network(number, own, peer);
-    Some(Seen { network, own, peer, cookie, process })
+    Some(SeenName { network, own, peer, cookie, process })
 }
 
 /// Socket option `SO_NETNS_COOKIE`, which returns the number of the socket's network namespace (Linux 5.14).
 const NETWORK_COOKIE: libc::c_int = 71;
 
 /// Returns an internet address of a socket, with IPv4 addresses mapped to IPv6.
-fn internet(fd: libc::c_int, peer: bool) -> Option<Name> {
+fn internet(fd: libc::c_int, peer: bool) -> Option<EndName> {
     let (address, _) = kernel::name(fd, peer)?;
     match libc::c_int::from(address.ss_family) {
         libc::AF_INET => {
             // SAFETY: the family says that it is an address of this type, and the structure has room for any address.
             let address = unsafe { &*(&raw const address).cast::<libc::sockaddr_in>() };
             let four = std::net::Ipv4Addr::from(address.sin_addr.s_addr.to_ne_bytes());
-            Some(Name::Internet(four.to_ipv6_mapped().octets(), address.sin_port))
+            Some(EndName::Internet(four.to_ipv6_mapped().octets(), address.sin_port))
         }
         libc::AF_INET6 => {
             // SAFETY: the family says that it is an address of this type, and the structure has room for any address.
             let address = unsafe { &*(&raw const address).cast::<libc::sockaddr_in6>() };
-            Some(Name::Internet(address.sin6_addr.s6_addr, address.sin6_port))
+            Some(EndName::Internet(address.sin6_addr.s6_addr, address.sin6_port))
         }
         _ => None,
     }
@@ -397,7 +397,7 @@ mod tests {
 
     #[test]
     fn a_sum_that_cannot_be_is_not_added() {
-        let folder = unrack_testing::Folder::new("sockets-sum");
+        let folder = unrack_testing::TestFolder::new("sockets-sum");
         let mut options = Options::new(folder.join("pool.sock"), unrack_units::Bytes::new(16 << 20));
         options.per_client = Some("100%".parse().expect("a share"));
         let manager = Manager::start(&options).expect("a pool");

@@ -10,7 +10,7 @@ const MOST_WAITING: usize = 1 << 16;
 
 /// Name of an end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Name {
+pub(crate) enum EndName {
     /// IPv6 address (or mapped IPv4 address), and port.
     Internet([u8; 16], u16),
     /// Inode number of a Unix socket.
@@ -19,7 +19,7 @@ pub(crate) enum Name {
 
 /// Scope in which names identify ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Network {
+pub(crate) enum NameScope {
     /// Network namespace, by the kernel's number; 0 for names that are valid in all namespaces.
     Namespace(u64),
     /// Rack whose hosts are network namespaces that share memory.
@@ -28,10 +28,10 @@ pub(crate) enum Network {
 
 /// Names of a connection's two ends, as one of the ends sees them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Seen {
-    pub(crate) network: Network,
-    pub(crate) own: Name,
-    pub(crate) peer: Name,
+pub(crate) struct SeenName {
+    pub(crate) network: NameScope,
+    pub(crate) own: EndName,
+    pub(crate) peer: EndName,
     /// Number that the kernel gives to this socket only, and never reuses (`SO_COOKIE`).
     pub(crate) cookie: u64,
     /// Process that asks.
@@ -40,31 +40,31 @@ pub(crate) struct Seen {
 
 /// Name of a connection, identical for its two ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Key(Network, Name, Name);
+struct Key(NameScope, EndName, EndName);
 
 /// An end that has asked.
 #[derive(Debug, Clone, Copy)]
-struct Asker {
+struct RequestingEnd {
     cookie: u64,
     process: u32,
     asked: Instant,
 }
 
 /// A connection whose two ends have asked.
-struct Pair<A> {
-    askers: [Asker; 2],
+struct PairedConnection<A> {
+    askers: [RequestingEnd; 2],
     area: A,
 }
 
 /// Connections that the broker knows. `A` is the area of a connection.
-pub(crate) struct Pairs<A> {
-    waiting: BTreeMap<Key, [Option<Asker>; 2]>,
-    made: BTreeMap<Key, Pair<A>>,
+pub(crate) struct ConnectionPairs<A> {
+    waiting: BTreeMap<Key, [Option<RequestingEnd>; 2]>,
+    made: BTreeMap<Key, PairedConnection<A>>,
 }
 
 /// Answer to an end.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Answer<'a, A> {
+pub(crate) enum BrokerAnswer<'a, A> {
     /// The area, and the number of this end in it.
     Area(&'a A, usize),
     /// The other end has not asked yet.
@@ -73,9 +73,9 @@ pub(crate) enum Answer<'a, A> {
     Never,
 }
 
-impl<A> Pairs<A> {
-    pub(crate) fn new() -> Pairs<A> {
-        Pairs { waiting: BTreeMap::new(), made: BTreeMap::new() }
+impl<A> ConnectionPairs<A> {
+    pub(crate) fn new() -> ConnectionPairs<A> {
+        ConnectionPairs { waiting: BTreeMap::new(), made: BTreeMap::new() }
     }
 
     /// Returns the number of connections that have an area.
@@ -87,16 +87,16 @@ impl<A> Pairs<A> {
     /// Answers an end. When its other end has asked too, `make` makes the area.
     pub(crate) fn ask(
         &mut self,
-        seen: &Seen,
+        seen: &SeenName,
         now: Instant,
         make: impl FnOnce() -> Option<A>,
-    ) -> Answer<'_, A> {
+    ) -> BrokerAnswer<'_, A> {
         if seen.own == seen.peer {
-            return Answer::Never;
+            return BrokerAnswer::Never;
         }
         let end = usize::from(seen.own > seen.peer);
         let key = Key(seen.network, seen.own.min(seen.peer), seen.own.max(seen.peer));
-        let asker = Asker { cookie: seen.cookie, process: seen.process, asked: now };
+        let asker = RequestingEnd { cookie: seen.cookie, process: seen.process, asked: now };
         match self.made.get_mut(&key) {
             Some(pair) if pair.askers[end].cookie == seen.cookie => {
                 // The asking process is a child of the process that asked first, or another program in the same process.
@@ -108,31 +108,31 @@ impl<A> Pairs<A> {
         }
         if !self.made.contains_key(&key) {
             if self.waiting.len() >= MOST_WAITING && !self.waiting.contains_key(&key) {
-                return Answer::Never;
+                return BrokerAnswer::Never;
             }
             let both = self.waiting.entry(key).or_default();
             both[end] = Some(asker);
-            let [Some(first), Some(second)] = *both else { return Answer::NotYet };
+            let [Some(first), Some(second)] = *both else { return BrokerAnswer::NotYet };
             self.waiting.remove(&key);
-            let Some(area) = make() else { return Answer::Never };
-            self.made.insert(key, Pair { askers: [first, second], area });
+            let Some(area) = make() else { return BrokerAnswer::Never };
+            self.made.insert(key, PairedConnection { askers: [first, second], area });
         }
         match self.made.get(&key) {
-            Some(pair) => Answer::Area(&pair.area, end),
-            None => Answer::Never,
+            Some(pair) => BrokerAnswer::Area(&pair.area, end),
+            None => BrokerAnswer::Never,
         }
     }
 
     /// Answers an end whose area was handed out before. The end is found by its socket's cookie alone, because the kernel no longer knows
     /// the peer's address once a connection is over.
-    pub(crate) fn ask_again(&mut self, cookie: u64, process: u32) -> Answer<'_, A> {
+    pub(crate) fn ask_again(&mut self, cookie: u64, process: u32) -> BrokerAnswer<'_, A> {
         for pair in self.made.values_mut() {
             if let Some(end) = pair.askers.iter().position(|asker| asker.cookie == cookie) {
                 pair.askers[end].process = process;
-                return Answer::Area(&pair.area, end);
+                return BrokerAnswer::Area(&pair.area, end);
             }
         }
-        Answer::Never
+        BrokerAnswer::Never
     }
 
     /// Forgets ends that have waited for too long, and connections that are over: their area is closed, or none of the processes that asked
@@ -161,62 +161,62 @@ impl<A> Pairs<A> {
 mod tests {
     use super::*;
 
-    const A: Name = Name::Inode(1);
-    const B: Name = Name::Inode(2);
+    const A: EndName = EndName::Inode(1);
+    const B: EndName = EndName::Inode(2);
 
-    fn seen(own: Name, peer: Name, cookie: u64) -> Seen {
-        Seen { network: Network::Namespace(0), own, peer, cookie, process: cookie as u32 }
+    fn seen(own: EndName, peer: EndName, cookie: u64) -> SeenName {
+        SeenName { network: NameScope::Namespace(0), own, peer, cookie, process: cookie as u32 }
     }
 
     #[test]
     fn the_second_to_ask_has_the_area_and_the_first_when_it_asks_again() {
-        let (mut pairs, now) = (Pairs::new(), Instant::now());
-        assert_eq!(pairs.ask(&seen(A, B, 1), now, || Some(7)), Answer::NotYet);
-        assert_eq!(pairs.ask(&seen(B, A, 2), now, || Some(7)), Answer::Area(&7, 1));
-        assert_eq!(pairs.ask(&seen(A, B, 1), now, || Some(8)), Answer::Area(&7, 0));
+        let (mut pairs, now) = (ConnectionPairs::new(), Instant::now());
+        assert_eq!(pairs.ask(&seen(A, B, 1), now, || Some(7)), BrokerAnswer::NotYet);
+        assert_eq!(pairs.ask(&seen(B, A, 2), now, || Some(7)), BrokerAnswer::Area(&7, 1));
+        assert_eq!(pairs.ask(&seen(A, B, 1), now, || Some(8)), BrokerAnswer::Area(&7, 0));
     }
 
     #[test]
     fn ends_that_do_not_name_each_other_are_not_paired() {
-        let (mut pairs, now) = (Pairs::new(), Instant::now());
-        let third = Name::Inode(3);
-        assert_eq!(pairs.ask(&seen(A, B, 1), now, || Some(7)), Answer::NotYet);
-        assert_eq!(pairs.ask(&seen(third, A, 3), now, || Some(7)), Answer::NotYet);
-        assert_eq!(pairs.ask(&seen(B, third, 2), now, || Some(7)), Answer::NotYet);
-        let other = Seen { network: Network::Namespace(1), ..seen(B, A, 2) };
-        assert_eq!(pairs.ask(&other, now, || Some(7)), Answer::NotYet, "names of another network");
+        let (mut pairs, now) = (ConnectionPairs::new(), Instant::now());
+        let third = EndName::Inode(3);
+        assert_eq!(pairs.ask(&seen(A, B, 1), now, || Some(7)), BrokerAnswer::NotYet);
+        assert_eq!(pairs.ask(&seen(third, A, 3), now, || Some(7)), BrokerAnswer::NotYet);
+        assert_eq!(pairs.ask(&seen(B, third, 2), now, || Some(7)), BrokerAnswer::NotYet);
+        let other = SeenName { network: NameScope::Namespace(1), ..seen(B, A, 2) };
+        assert_eq!(pairs.ask(&other, now, || Some(7)), BrokerAnswer::NotYet, "names of another network");
     }
 
     #[test]
     fn who_asks_again_has_what_was_handed_out_and_nothing_new() {
-        let (mut pairs, now) = (Pairs::new(), Instant::now());
-        assert_eq!(pairs.ask_again(1, 9), Answer::Never);
+        let (mut pairs, now) = (ConnectionPairs::new(), Instant::now());
+        assert_eq!(pairs.ask_again(1, 9), BrokerAnswer::Never);
         pairs.ask(&seen(A, B, 1), now, || Some(7));
-        assert_eq!(pairs.ask_again(1, 9), Answer::Never, "its peer has not asked");
+        assert_eq!(pairs.ask_again(1, 9), BrokerAnswer::Never, "its peer has not asked");
         pairs.ask(&seen(B, A, 2), now, || Some(7));
-        assert_eq!(pairs.ask_again(1, 9), Answer::Area(&7, 0));
-        assert_eq!(pairs.ask_again(2, 9), Answer::Area(&7, 1));
-        assert_eq!(pairs.ask_again(5, 9), Answer::Never, "a later connection");
+        assert_eq!(pairs.ask_again(1, 9), BrokerAnswer::Area(&7, 0));
+        assert_eq!(pairs.ask_again(2, 9), BrokerAnswer::Area(&7, 1));
+        assert_eq!(pairs.ask_again(5, 9), BrokerAnswer::Never, "a later connection");
         pairs.sweep(now, |process| process == 9, |_| false, |_| panic!("one of them lives"));
     }
 
     #[test]
     fn a_later_connection_with_the_same_names_has_an_area_of_its_own() {
-        let (mut pairs, now) = (Pairs::new(), Instant::now());
+        let (mut pairs, now) = (ConnectionPairs::new(), Instant::now());
         pairs.ask(&seen(A, B, 1), now, || Some(7));
         pairs.ask(&seen(B, A, 2), now, || Some(7));
-        assert_eq!(pairs.ask(&seen(A, B, 3), now, || Some(8)), Answer::NotYet);
-        assert_eq!(pairs.ask(&seen(B, A, 4), now, || Some(8)), Answer::Area(&8, 1));
+        assert_eq!(pairs.ask(&seen(A, B, 3), now, || Some(8)), BrokerAnswer::NotYet);
+        assert_eq!(pairs.ask(&seen(B, A, 4), now, || Some(8)), BrokerAnswer::Area(&8, 1));
     }
 
     #[test]
     fn a_connection_to_itself_stays_with_the_kernel() {
-        assert_eq!(Pairs::new().ask(&seen(A, A, 1), Instant::now(), || Some(7)), Answer::Never);
+        assert_eq!(ConnectionPairs::new().ask(&seen(A, A, 1), Instant::now(), || Some(7)), BrokerAnswer::Never);
     }
 
     #[test]
     fn what_nobody_has_any_more_is_forgotten() {
-        let (mut pairs, now) = (Pairs::new(), Instant::now());
+        let (mut pairs, now) = (ConnectionPairs::new(), Instant::now());
         pairs.ask(&seen(A, B, 1), now, || Some(7));
         pairs.ask(&seen(B, A, 2), now, || Some(7));
         pairs.sweep(now, |process| process == 1, |_| false, |_| panic!("one of them lives"));
@@ -228,9 +228,9 @@ mod tests {
 
     #[test]
     fn an_end_whose_peer_never_asks_is_forgotten() {
-        let (mut pairs, now) = (Pairs::new(), Instant::now());
+        let (mut pairs, now) = (ConnectionPairs::new(), Instant::now());
         pairs.ask(&seen(A, B, 1), now, || Some(7));
         pairs.sweep(now + PATIENCE, |_| true, |_| false, |_| {});
-        assert_eq!(pairs.ask(&seen(B, A, 2), now + PATIENCE, || Some(7)), Answer::NotYet);
+        assert_eq!(pairs.ask(&seen(B, A, 2), now + PATIENCE, || Some(7)), BrokerAnswer::NotYet);
     }
 }

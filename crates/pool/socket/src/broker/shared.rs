@@ -6,7 +6,7 @@
 //! their own network only: loopback, addresses that a program added, hosts of other racks.
 
 use super::NETWORK_COOKIE;
-use super::pairs::{Name, Network};
+use super::pairs::{EndName, NameScope};
 use crate::kernel;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -30,14 +30,14 @@ pub struct SharingHost {
 
 /// Addresses of hosts that share memory. Each address maps to the number of the host's network and to the number of the host's rack.
 #[derive(Debug, Default)]
-pub(super) struct Shared(BTreeMap<[u8; 16], (u64, u32)>);
+pub(super) struct SharedHosts(BTreeMap<[u8; 16], (u64, u32)>);
 
-impl Shared {
+impl SharedHosts {
     /// Looks up the networks of the hosts.
     ///
     /// # Errors
     /// Fails if a namespace cannot be entered.
-    pub(super) fn new(hosts: &[SharingHost]) -> io::Result<Shared> {
+    pub(super) fn new(hosts: &[SharingHost]) -> io::Result<SharedHosts> {
         let mut all = BTreeMap::new();
         for host in hosts {
             let number = number_of(&host.namespace)?;
@@ -45,19 +45,19 @@ impl Shared {
                 all.insert(address.to_ipv6_mapped().octets(), (number, host.rack));
             }
         }
-        Ok(Shared(all))
+        Ok(SharedHosts(all))
     }
 
     /// Returns the network in which the names of a connection are valid. `number` is the number of the network in which the kernel locates
     /// the socket.
-    pub(super) fn network(&self, number: u64, own: Name, peer: Name) -> Network {
+    pub(super) fn network(&self, number: u64, own: EndName, peer: EndName) -> NameScope {
         let host = |name| match name {
-            Name::Internet(address, _) => self.0.get(&address),
-            Name::Inode(_) => None,
+            EndName::Internet(address, _) => self.0.get(&address),
+            EndName::Inode(_) => None,
         };
         match (host(own), host(peer)) {
-            (Some((of, rack)), Some((_, other))) if *of == number && rack == other => Network::Rack(*rack),
-            _ => Network::Namespace(number),
+            (Some((of, rack)), Some((_, other))) if *of == number && rack == other => NameScope::Rack(*rack),
+            _ => NameScope::Namespace(number),
         }
     }
 }
@@ -79,41 +79,41 @@ fn number_of(namespace: &Path) -> io::Result<u64> {
 mod tests {
     use super::*;
 
-    fn name(address: [u8; 4], port: u16) -> Name {
-        Name::Internet(Ipv4Addr::from(address).to_ipv6_mapped().octets(), port)
+    fn name(address: [u8; 4], port: u16) -> EndName {
+        EndName::Internet(Ipv4Addr::from(address).to_ipv6_mapped().octets(), port)
     }
 
     /// Hosts 0 and 1 of rack 0 and host 2 of rack 1, whose networks have the numbers 10, 11 and 12.
-    fn shared() -> Shared {
+    fn shared() -> SharedHosts {
         let hosts = [([10, 0, 0, 1], 10, 0), ([10, 0, 0, 2], 11, 0), ([10, 1, 0, 1], 12, 1)];
         let entry = |(address, number, rack): ([u8; 4], u64, u32)| {
             (Ipv4Addr::from(address).to_ipv6_mapped().octets(), (number, rack))
         };
-        Shared(hosts.map(entry).into())
+        SharedHosts(hosts.map(entry).into())
     }
 
     #[test]
     fn both_ends_of_a_connection_in_a_rack_have_the_same_network() {
         let (a, b) = (name([10, 0, 0, 1], 5000), name([10, 0, 0, 2], 80));
-        assert_eq!(shared().network(10, a, b), Network::Rack(0));
-        assert_eq!(shared().network(11, b, a), Network::Rack(0));
-        assert_eq!(shared().network(10, a, name([10, 0, 0, 1], 80)), Network::Rack(0), "within a host");
+        assert_eq!(shared().network(10, a, b), NameScope::Rack(0));
+        assert_eq!(shared().network(11, b, a), NameScope::Rack(0));
+        assert_eq!(shared().network(10, a, name([10, 0, 0, 1], 80)), NameScope::Rack(0), "within a host");
     }
 
     #[test]
     fn whatever_is_not_known_to_be_in_a_rack_is_of_its_own_network() {
         let (a, b) = (name([10, 0, 0, 1], 5000), name([10, 1, 0, 1], 80));
         let loopback = |port| name([127, 0, 0, 1], port);
-        assert_eq!(shared().network(10, a, b), Network::Namespace(10), "another rack");
+        assert_eq!(shared().network(10, a, b), NameScope::Namespace(10), "another rack");
         for number in [10, 11] {
             let network = shared().network(number, loopback(5000), loopback(80));
-            assert_eq!(network, Network::Namespace(number));
+            assert_eq!(network, NameScope::Namespace(number));
         }
         // An address that a program of host 1 added itself, and a network that does not belong to the rack.
         let c = name([10, 0, 0, 2], 80);
-        assert_eq!(shared().network(11, a, c), Network::Namespace(11));
-        assert_eq!(shared().network(7, a, c), Network::Namespace(7));
-        assert_eq!(shared().network(10, a, loopback(80)), Network::Namespace(10));
-        assert_eq!(Shared::default().network(10, a, c), Network::Namespace(10));
+        assert_eq!(shared().network(11, a, c), NameScope::Namespace(11));
+        assert_eq!(shared().network(7, a, c), NameScope::Namespace(7));
+        assert_eq!(shared().network(10, a, loopback(80)), NameScope::Namespace(10));
+        assert_eq!(SharedHosts::default().network(10, a, c), NameScope::Namespace(10));
     }
 }

@@ -13,9 +13,9 @@ mod wakes;
 
 pub(crate) use wakes::Woken;
 
-use crate::area::{Direction, End, Head, Look, Phase, RING_BYTES, UNIX_BYTES, UNSET};
+use crate::area::{RingDirection, EndpointWords, Head, RingReading, ByteSource, RING_BYTES, UNIX_BYTES, UNSET};
 use crate::kernel;
-use crate::lock::Held;
+use crate::lock::SharedLockGuard;
 use crate::table::{Entry, Socket};
 use libc::c_int;
 use std::sync::atomic::Ordering;
@@ -29,9 +29,9 @@ pub(crate) struct CarriedEnd<'a> {
     /// Number of this end (0 or 1).
     number: usize,
     /// The direction in which this end sends.
-    pub(crate) out: Direction<'a>,
+    pub(crate) out: RingDirection<'a>,
     /// The direction in which this end receives.
-    pub(crate) inward: Direction<'a>,
+    pub(crate) inward: RingDirection<'a>,
 }
 
 impl Socket {
@@ -44,7 +44,7 @@ impl Socket {
         let limit = if self.is_unix() { UNIX_BYTES } else { RING_BYTES };
         // SAFETY: each ring follows the header and is mapped twice, for the same time.
         let direction =
-            |i: usize| unsafe { Direction::new(&head.directions[i], &head.journals[i], map.ring(i), limit) };
+            |i: usize| unsafe { RingDirection::new(&head.directions[i], &head.journals[i], map.ring(i), limit) };
         Some(CarriedEnd {
             fd: self.fd,
             entry: self,
@@ -58,22 +58,22 @@ impl Socket {
 
 impl CarriedEnd<'_> {
     /// Takes the send lock, which serializes the sending calls of this end.
-    pub(crate) fn lock_send(&self) -> Held<'static> {
+    pub(crate) fn lock_send(&self) -> SharedLockGuard<'static> {
         self.entry.description().send.take()
     }
 
     /// Takes the receive lock, which serializes the receiving calls of this end.
-    pub(crate) fn lock_recv(&self) -> Held<'static> {
+    pub(crate) fn lock_recv(&self) -> SharedLockGuard<'static> {
         self.entry.description().recv.take()
     }
 
     /// Returns the words of this end.
-    pub(crate) fn this_end(&self) -> &End {
+    pub(crate) fn this_end(&self) -> &EndpointWords {
         &self.head.ends[self.number]
     }
 
     /// Returns the words of the other end.
-    fn other_end(&self) -> &End {
+    fn other_end(&self) -> &EndpointWords {
         &self.head.ends[1 - self.number]
     }
 
@@ -82,8 +82,8 @@ impl CarriedEnd<'_> {
         // Without the lock, another thread could receive a wake byte between the two counts, so that it would be counted as data.
         let _held = self.lock_recv();
         let in_ring = match self.inward.look() {
-            Look::Bytes(bytes) => bytes,
-            Look::Empty | Look::Ended | Look::Broken => 0,
+            RingReading::Bytes(bytes) => bytes,
+            RingReading::Empty | RingReading::Ended | RingReading::Broken => 0,
         };
         in_ring + kernel::readable(self.fd).saturating_sub(self.inward.wakes())
     }
@@ -91,12 +91,12 @@ impl CarriedEnd<'_> {
     /// Returns whether the next byte to receive comes through the ring.
     pub(crate) fn receives_by_ring(&self) -> bool {
         match self.inward.phase() {
-            Phase::Ring => true,
-            Phase::Agreed => {
+            ByteSource::Ring => true,
+            ByteSource::Agreed => {
                 let begin = self.inward.begin();
                 begin != UNSET && begin == self.entry.description().received.load(Ordering::Acquire)
             }
-            Phase::Kernel | Phase::Over => false,
+            ByteSource::Kernel | ByteSource::Over => false,
         }
     }
 
@@ -128,7 +128,7 @@ impl CarriedEnd<'_> {
     pub(crate) fn is_reset_by_wakes(&self) -> bool {
         let peer = self.other_end();
         let has_read_all =
-            matches!(self.out.phase(), Phase::Ring | Phase::Over) && !self.out.is_unread();
+            matches!(self.out.phase(), ByteSource::Ring | ByteSource::Over) && !self.out.is_unread();
         let is_meant = peer.closed.load(Ordering::Acquire) | peer.resets.load(Ordering::Acquire) != 0;
         !is_meant && has_read_all
     }

@@ -1,7 +1,7 @@
 //! Change-over of a direction: from the kernel to the ring once both ends agree, and back when one of them asks for it.
 
 use super::CarriedEnd;
-use crate::area::{Look, Phase, UNSET, revert};
+use crate::area::{RingReading, ByteSource, UNSET, revert};
 use crate::deadline::Deadline;
 use crate::kernel;
 use crate::table::Socket;
@@ -38,15 +38,15 @@ impl CarriedEnd<'_> {
         }
         let inside = description.receiving.enter();
         inside.alone(|| {
-            if self.inward.phase() == Phase::Kernel {
+            if self.inward.phase() == ByteSource::Kernel {
                 // A thread that does not know of the ring may be asleep in the kernel, so the first bytes in the ring must wake it.
                 self.inward.signals().want_data.store(1, Ordering::SeqCst);
-                self.inward.set_phase(Phase::Agreed);
+                self.inward.set_phase(ByteSource::Agreed);
                 self.inward.signals().consent.store(1, Ordering::SeqCst);
             }
         });
         drop(inside);
-        self.inward.phase() != Phase::Kernel
+        self.inward.phase() != ByteSource::Kernel
     }
 
     /// Makes the ring carry this direction from the next byte on, if the other end has agreed and no other thread is sending. Returns
@@ -111,7 +111,7 @@ impl CarriedEnd<'_> {
     /// Ends both directions in the ring, because the connection is over.
     pub(crate) fn end_both(&self) {
         self.out.finish();
-        self.inward.set_phase(Phase::Over);
+        self.inward.set_phase(ByteSource::Over);
     }
 
     /// Returns this end's direction to the kernel, if the other end asked for it.
@@ -137,7 +137,7 @@ impl CarriedEnd<'_> {
             return;
         }
         let mut done = 0;
-        if let (true, Look::Bytes(bytes)) = (self.pay_wakes(), self.out.look()) {
+        if let (true, RingReading::Bytes(bytes)) = (self.pay_wakes(), self.out.look()) {
             let first = self.out.first();
             while done < bytes {
                 let sent = self.send_now(first.wrapping_add(done), bytes - done);

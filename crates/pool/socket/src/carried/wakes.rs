@@ -1,7 +1,7 @@
 //! Waking the other end, through its wakeup or by a byte through the kernel, and receiving the bytes that woke this end.
 
 use super::CarriedEnd;
-use crate::area::Look;
+use crate::area::RingReading;
 use crate::{kernel, wakeup};
 use libc::{MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, c_int};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -134,7 +134,7 @@ impl CarriedEnd<'_> {
         let got = unsafe { kernel::recv(self.fd, &raw mut byte, 1, MSG_PEEK | MSG_DONTWAIT) };
         match got {
             0 => Some(Woken::End),
-            1.. if self.inward.wakes() > 0 || self.inward.look() != Look::Empty => Some(Woken::Look),
+            1.. if self.inward.wakes() > 0 || self.inward.look() != RingReading::Empty => Some(Woken::Look),
             1.. => Some(Woken::Foreign),
             _ if kernel::errno() == libc::EAGAIN => None,
             _ => Some(Woken::Error(kernel::errno())),

@@ -17,7 +17,7 @@ mod slot;
 mod slots;
 
 use crate::kernel::{self, fail};
-use crate::memory::{self, Touch};
+use crate::memory::{self, BufferUse};
 use crate::{poll, table};
 use libc::{EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, c_int, c_void, epoll_event};
 use set::{MOST, Set};
@@ -69,7 +69,7 @@ pub unsafe fn control(set_fd: c_int, operation: c_int, fd: c_int, event: *mut ep
         // SAFETY: the caller's own arguments.
         return unsafe { registration::control(set_fd, operation, fd, event) };
     }
-    let is_readable = memory::allows(Touch::Read, event.cast(), size_of::<epoll_event>());
+    let is_readable = memory::allows(BufferUse::Read, event.cast(), size_of::<epoll_event>());
     if !is_readable && operation != EPOLL_CTL_DEL {
         return fail(libc::EFAULT);
     }
@@ -225,7 +225,7 @@ pub unsafe fn wait(
         // SAFETY: the caller's promise.
         return unsafe { registration::wait(set_fd, events, most, timeout, mask) };
     };
-    if !memory::allows(Touch::Write, events.cast(), size_of::<epoll_event>()) {
+    if !memory::allows(BufferUse::Write, events.cast(), size_of::<epoll_event>()) {
         // SAFETY: the caller's promise.
         return unsafe { wait_in_vain(set_fd, events, most, timeout, mask) };
     }

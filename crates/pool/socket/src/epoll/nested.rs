@@ -5,7 +5,7 @@
 //! descriptors that the kernel reports only once (edge-triggered and one-shot ones) are kept for the program's next wait; the kernel
 //! reports all others again.
 
-use super::registration::{self, Registered};
+use super::registration::{self, RegisteredDescriptor};
 use super::set::{self, Set};
 use super::slot::Slot;
 use crate::wakeup::Wakeup;
@@ -53,7 +53,7 @@ fn put_aside(fd: c_int, set: &Set, events: &[epoll_event]) {
     let registered = registration::registered(fd);
     let once = (EPOLLET | EPOLLONESHOT) as u32;
     for event in events {
-        let is_it = |one: &&Registered| one.data == event.u64 && one.mask & once != 0;
+        let is_it = |one: &&RegisteredDescriptor| one.data == event.u64 && one.mask & once != 0;
         if let Some(one) = registered.iter().find(is_it) {
             USED.store(true, Ordering::Relaxed);
             set.put_aside(one.fd, *event);

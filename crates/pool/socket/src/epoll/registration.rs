@@ -113,25 +113,25 @@ pub(super) fn is_set(fd: c_int) -> bool {
 }
 
 /// Registration of a descriptor in the kernel.
-pub(super) struct Registered {
+pub(super) struct RegisteredDescriptor {
     pub(super) fd: c_int,
     pub(super) mask: u32,
     pub(super) data: u64,
 }
 
 /// Reads the registrations of a set (`proc_pid_fdinfo(5)`).
-pub(super) fn registered(set_fd: c_int) -> Vec<Registered> {
+pub(super) fn registered(set_fd: c_int) -> Vec<RegisteredDescriptor> {
     let Ok(path) = std::ffi::CString::new(format!("/proc/self/fdinfo/{set_fd}")) else { return Vec::new() };
     String::from_utf8_lossy(&kernel::read_whole(&path)).lines().filter_map(parse).collect()
 }
 
 /// Parses `tfd: FD events: MASK data: NUMBER ..`, where the last two are hexadecimal.
-fn parse(line: &str) -> Option<Registered> {
+fn parse(line: &str) -> Option<RegisteredDescriptor> {
     let mut words = line.split_whitespace();
     let (name, fd) = (words.next()?, words.next()?.parse().ok()?);
     let mask = u32::from_str_radix(words.nth(1)?, 16).ok()?;
     let data = u64::from_str_radix(words.nth(1)?, 16).ok()?;
-    (name == "tfd:").then_some(Registered { fd, mask, data })
+    (name == "tfd:").then_some(RegisteredDescriptor { fd, mask, data })
 }
 
 /// Returns whether the kernel has reported the event of a descriptor's one-shot registration. After the event, only flags are left in the

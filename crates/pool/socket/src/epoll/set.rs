@@ -3,9 +3,9 @@
 use super::nested;
 use super::registration::{self, slot_of};
 use super::slot::{Slot, is_valid};
-use super::slots::Slots;
+use super::slots::RegistrationSlots;
 use crate::kernel::{self, fail};
-use crate::patience::Patience;
+use crate::patience::SpinTime;
 use crate::table;
 use crate::wakeup::Wakeup;
 use libc::{EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLONESHOT, c_int, epoll_event};
@@ -90,14 +90,14 @@ pub(crate) fn arm(fd: c_int) {
 
 /// `epoll` set with the sockets that this library watches.
 pub(super) struct Set {
-    slots: Mutex<Slots>,
+    slots: Mutex<RegistrationSlots>,
     carried: AtomicUsize,
     /// Number of events in the stash.
     stashed: AtomicUsize,
     /// Number of changes in this set that may be news to an outer set in which this one is registered.
     changes: AtomicU64,
     /// Patience of waits.
-    pub(super) patience: Patience,
+    pub(super) patience: SpinTime,
     /// True if events of descriptors other than carried sockets used all of the room in the last wait.
     their_turn: AtomicBool,
     /// True once a thread has slept until this set is ready.
@@ -120,11 +120,11 @@ impl Drop for Asleep<'_> {
 impl Set {
     fn new() -> Set {
         Set {
-            slots: Mutex::new(Slots::new()),
+            slots: Mutex::new(RegistrationSlots::new()),
             carried: AtomicUsize::new(0),
             stashed: AtomicUsize::new(0),
             changes: AtomicU64::new(0),
-            patience: Patience::new(),
+            patience: SpinTime::new(),
             their_turn: AtomicBool::new(false),
             watched: AtomicBool::new(false),
             sleepers: AtomicU32::new(0),
@@ -188,7 +188,7 @@ impl Set {
         }
     }
 
-    fn slots(&self) -> MutexGuard<'_, Slots> {
+    fn slots(&self) -> MutexGuard<'_, RegistrationSlots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -294,7 +294,7 @@ impl Set {
         Some((!slot.deleted).then_some(epoll_event { events: slot.events & mask, u64: slot.data }))
     }
 
-    fn count(&self, slots: &Slots) {
+    fn count(&self, slots: &RegistrationSlots) {
         let is_ours = |slot: &&Slot| slot.carried && !slot.deleted;
         self.carried.store(slots.all.iter().flatten().filter(is_ours).count(), Ordering::Release);
     }

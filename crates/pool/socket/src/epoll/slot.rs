@@ -1,9 +1,9 @@
 //! Slot of an `epoll` set: the registration of one socket or of one inner set, its events, and the news that the program has already seen.
 
-use crate::area::{Look, Shared};
+use crate::area::{RingReading, DirectionState};
 use crate::carried::{CarriedEnd, Woken};
 use crate::kernel;
-use crate::ready::{self, READS, Ready, WRITES};
+use crate::ready::{self, READS, PollBits, WRITES};
 use crate::table;
 use crate::wakeup::{self, Wakeup};
 use libc::{
@@ -39,7 +39,7 @@ pub(super) struct Slot {
     /// Events from the kernel since the last report to the program.
     news: u32,
     /// Counters at the last check, read before its events were evaluated.
-    seen: Seen,
+    seen: SeenCounts,
     /// End of the bytes that were reported to the program.
     told_tail: u64,
     /// True if the ring carried the bytes that were reported to the program.
@@ -54,7 +54,7 @@ pub(super) struct Slot {
 
 /// Counters that show whether there is news since the last report to the program.
 #[derive(Clone, Copy, Default)]
-struct Seen {
+struct SeenCounts {
     /// End of the bytes.
     tail: u64,
     /// Number of times that the ring was full.
@@ -72,7 +72,7 @@ struct Seen {
 struct Quiet {
     /// The receiving direction. It stays mapped for as long as the socket is registered here, because a descriptor is taken out of its sets
     /// before it is closed.
-    inward: *const Shared,
+    inward: *const DirectionState,
     /// End of the bytes when the ring was empty.
     tail: u64,
 }
@@ -81,7 +81,7 @@ struct Quiet {
 unsafe impl Send for Quiet {}
 
 impl Quiet {
-    fn inward(&self) -> &Shared {
+    fn inward(&self) -> &DirectionState {
         // SAFETY: mapped, as the field's comment says.
         unsafe { &*self.inward }
     }
@@ -119,7 +119,7 @@ impl Slot {
             changed: carried,
             edge: false,
             news: 0,
-            seen: Seen::default(),
+            seen: SeenCounts::default(),
             told_tail: u64::MAX,
             told_ring: false,
             told_zerocopy: 0,
@@ -178,7 +178,7 @@ impl Slot {
         let Some(socket) = table::get(self.fd) else { return 0 };
         let Some(carried) = socket.carried() else { return 0 };
         // Read these before the events, so that a change in between is reported twice rather than never.
-        self.seen = Seen {
+        self.seen = SeenCounts {
             tail: carried.inward.tail(),
             full: socket.was_full.load(Ordering::Relaxed),
             zerocopy: socket.description().zerocopy.by_ring(),
@@ -200,7 +200,7 @@ impl Slot {
         take_in: impl FnOnce() -> bool,
         any: impl FnOnce() -> bool,
     ) -> u32 {
-        self.seen = Seen { tail: stamp, ..Seen::default() };
+        self.seen = SeenCounts { tail: stamp, ..SeenCounts::default() };
         let has_others = self.reported != 0 && take_in();
         if self.reported != 0 && !has_others {
             self.reported = 0;
@@ -245,7 +245,7 @@ impl Slot {
     fn to_quiet(&self, carried: &CarriedEnd<'_>) -> Option<Quiet> {
         let is_more = self.is(EPOLLOUT) || self.reported & (OVER | EPOLLRDHUP as u32) != 0;
         let tail = carried.inward.writer().tail.load(Ordering::Acquire);
-        let is_empty = carried.receives_by_ring() && carried.inward.look() == Look::Empty;
+        let is_empty = carried.receives_by_ring() && carried.inward.look() == RingReading::Empty;
         (is_empty && !is_more && !carried.entry.description().zerocopy.is_on())
             .then(|| Quiet { inward: carried.inward.shared(), tail })
     }
@@ -254,7 +254,7 @@ impl Slot {
     pub(super) fn since(&self) -> u64 {
         let Some(socket) = table::get(self.fd) else { return 0 };
         let Some(carried) = socket.carried() else { return 0 };
-        if carried.inward.look() == Look::Empty { 0 } else { carried.inward.since() }
+        if carried.inward.look() == RingReading::Empty { 0 } else { carried.inward.since() }
     }
 
     /// Returns the events that hold now.
@@ -274,7 +274,7 @@ impl Slot {
             now |= self.events & (EPOLLIN | EPOLLOUT) as u32;
         }
         // Evaluate this after wake bytes were received, so that the bytes which they announce are seen.
-        let ready = Ready::of(carried, asked);
+        let ready = PollBits::of(carried, asked);
         now |= ready.now as u16 as u32;
         // Events that depend on the kernel hold for as long as the kernel says so.
         let ask = ready.kernel & (READS | WRITES | libc::POLLPRI);
@@ -293,7 +293,7 @@ impl Slot {
 
     /// Receives wake bytes if necessary. Returns whether the connection has ended and all of its bytes were received.
     fn takes_wakes(&mut self, carried: &CarriedEnd<'_>) -> bool {
-        let is_empty = carried.receives_by_ring() && carried.inward.look() == Look::Empty;
+        let is_empty = carried.receives_by_ring() && carried.inward.look() == RingReading::Empty;
         if !is_empty || self.reported & (EPOLLIN | EPOLLRDHUP) as u32 == 0 {
             return false;
         }
@@ -313,7 +313,7 @@ impl Slot {
         // The program may have taken the kernel's bytes for all that there are, although the ring has more.
         let is_other = carried.receives_by_ring() && !self.told_ring;
         let has_bytes =
-            matches!(carried.inward.look(), Look::Bytes(_)) && (tail != self.told_tail || is_other);
+            matches!(carried.inward.look(), RingReading::Bytes(_)) && (tail != self.told_tail || is_other);
         // This also applies after the kernel took over, because its buffers were never full.
         let full = carried.entry.was_full.load(Ordering::Relaxed);
         let has_room = self.seen.now & EPOLLOUT as u32 != 0 && full != self.told_full;
@@ -351,7 +351,7 @@ impl Slot {
         {
             wakeup::state(carried.this_end(), wakeup, true, false);
             let asked = (self.events & 0xffff) as c_short;
-            Ready::of(&carried, asked).arm(&carried, asked);
+            PollBits::of(&carried, asked).arm(&carried, asked);
             if asked & READS != 0 && carried.receives_by_ring() {
                 // Request this even if bytes that were reported are still there: further bytes are news to an edge-triggered set, and
                 // another thread may receive the present ones before a thread that sleeps here is woken.

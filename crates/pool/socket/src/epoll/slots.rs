@@ -8,7 +8,7 @@ use std::time::Instant;
 const THOROUGH: u32 = 64;
 
 /// Registered descriptors of a set.
-pub(super) struct Slots {
+pub(super) struct RegistrationSlots {
     pub(super) all: Vec<Option<Slot>>,
     /// Slot at which the next search for events begins.
     next: usize,
@@ -23,9 +23,9 @@ pub(super) struct Slots {
     pub(super) stash: Vec<(c_int, epoll_event)>,
 }
 
-impl Slots {
-    pub(super) fn new() -> Slots {
-        Slots {
+impl RegistrationSlots {
+    pub(super) fn new() -> RegistrationSlots {
+        RegistrationSlots {
             all: Vec::new(),
             next: 0,
             ready: Vec::new(),

@@ -13,7 +13,7 @@
 
 mod relay;
 
-use crate::area::{Look, Phase, UNSET, revert};
+use crate::area::{RingReading, ByteSource, UNSET, revert};
 use crate::carried::CarriedEnd;
 use crate::{ask, epoll, kernel, table, uring};
 use libc::c_int;
@@ -97,7 +97,7 @@ fn can_go_on(fd: c_int) -> bool {
     let Some(socket) = table::get(fd) else { return true };
     let Some(carried) = socket.carried() else { return true };
     let inward = &carried.inward;
-    let is_needed = inward.phase() == Phase::Ring && matches!(inward.look(), Look::Bytes(_));
+    let is_needed = inward.phase() == ByteSource::Ring && matches!(inward.look(), RingReading::Bytes(_));
     is_needed && ask::is_known(fd)
 }
 
@@ -106,20 +106,20 @@ fn can_go_on(fd: c_int) -> bool {
 fn is_in_kernel(carried: &CarriedEnd<'_>) -> bool {
     let inward = &carried.inward;
     let begin = inward.begin();
-    let is_before_ring = inward.phase() == Phase::Agreed
+    let is_before_ring = inward.phase() == ByteSource::Agreed
         && begin != UNSET
         && carried.entry.description().received.load(Ordering::Acquire) < begin;
     match inward.phase() {
-        Phase::Kernel => return true,
-        Phase::Agreed if begin == UNSET => {}
+        ByteSource::Kernel => return true,
+        ByteSource::Agreed if begin == UNSET => {}
         // Wake bytes that follow these bytes cannot be received before them.
-        Phase::Agreed if is_before_ring => {
-            if inward.look() != Look::Ended || inward.wakes() > 0 {
+        ByteSource::Agreed if is_before_ring => {
+            if inward.look() != RingReading::Ended || inward.wakes() > 0 {
                 return false;
             }
         }
-        Phase::Agreed | Phase::Ring | Phase::Over => {
-            if let Look::Bytes(bytes) = inward.look()
+        ByteSource::Agreed | ByteSource::Ring | ByteSource::Over => {
+            if let RingReading::Bytes(bytes) = inward.look()
                 && !is_returned(carried, bytes)
             {
                 return false;
@@ -129,7 +129,7 @@ fn is_in_kernel(carried: &CarriedEnd<'_>) -> bool {
             }
         }
     }
-    inward.set_phase(Phase::Over);
+    inward.set_phase(ByteSource::Over);
     true
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Counters of the calls with `MSG_ZEROCOPY`.
 #[repr(C)]
-pub(crate) struct Calls {
+pub(crate) struct ZerocopyCounts {
     /// 1 once the program set `SO_ZEROCOPY`. Without that, `MSG_ZEROCOPY` has no effect.
     is_on: AtomicU32,
     /// Calls through the kernel before the ring.
@@ -16,7 +16,7 @@ pub(crate) struct Calls {
     told: AtomicU32,
 }
 
-impl Calls {
+impl ZerocopyCounts {
     pub(crate) fn reset(&self) {
         for word in [&self.is_on, &self.before, &self.ring, &self.told] {
             word.store(0, Ordering::Relaxed);

@@ -9,7 +9,7 @@ pub(crate) mod calls;
 
 use crate::kernel::{self, fail};
 use crate::table;
-use calls::Calls;
+use calls::ZerocopyCounts;
 use libc::{c_int, cmsghdr, msghdr, sock_extended_err};
 
 /// Origin of a report (`SO_EE_ORIGIN_ZEROCOPY`).
@@ -55,7 +55,7 @@ pub unsafe fn report(fd: c_int, message: &mut msghdr, flags: c_int) -> isize {
 ///
 /// # Safety
 /// The kernel has filled the message.
-unsafe fn renumber(message: &mut msghdr, calls: &Calls) {
+unsafe fn renumber(message: &mut msghdr, calls: &ZerocopyCounts) {
     let (before, ring) = (calls.before_ring(), calls.by_ring());
     // SAFETY: the C library steps within the message.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use unrack_pool::{Client, Manager, Options};
-use unrack_socket::broker::{Broker, Counts};
-use unrack_testing::Folder;
+use unrack_socket::broker::{Broker, BrokerCounts};
+use unrack_testing::TestFolder;
 
 /// Broker in a thread of this process.
 pub(crate) struct Rack {
-    folder: Folder,
-    pub(crate) counts: Arc<Counts>,
+    folder: TestFolder,
+    pub(crate) counts: Arc<BrokerCounts>,
     pub(crate) pool: Client,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -23,7 +23,7 @@ pub(crate) struct Rack {
 impl Rack {
     /// Starts a broker with room for some connections.
     pub(crate) fn new(name: &str, connections: u64) -> Rack {
-        let folder = Folder::new(name);
+        let folder = TestFolder::new(name);
         let capacity = unrack_units::Bytes::new(connections * unrack_socket::AREA_BYTES as u64);
         let mut options = Options::new(folder.join("pool.sock"), capacity);
         options.per_client = Some("100%".parse().expect("a share"));

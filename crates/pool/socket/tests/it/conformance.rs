@@ -4,7 +4,7 @@
 use crate::common::{Rack, output_of, without_bells};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use unrack_testing::Folder;
+use unrack_testing::TestFolder;
 
 /// Cases that are left out, since they differ, and why.
 const LEFT: &[(&str, &str)] = &[(
@@ -14,7 +14,7 @@ const LEFT: &[(&str, &str)] = &[(
 
 #[test]
 fn each_case_of_the_manual_pages_has_the_kernels_results() {
-    let folder = Folder::new("sockets-conformance");
+    let folder = TestFolder::new("sockets-conformance");
     let program = compile(&folder, "conformance");
     compare(&program, "sockets-conforming", |command| command);
     compare(&program, "sockets-conforming-without-bells", without_bells);

@@ -170,7 +170,7 @@ fn interrupted() {
 
 #[test]
 fn a_broker_that_does_not_answer_costs_its_time_once() {
-    let folder = unrack_testing::Folder::new("sockets-silent");
+    let folder = unrack_testing::TestFolder::new("sockets-silent");
     let path = folder.join("silent.sock");
     // A broker that was stopped: connections to it are made, and nothing is answered.
     // SAFETY: an address of our own.

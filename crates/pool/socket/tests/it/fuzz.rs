@@ -4,7 +4,7 @@
 use crate::common::{Rack, output_of, without_bells};
 use crate::conformance::compile;
 use std::process::Command;
-use unrack_testing::Folder;
+use unrack_testing::TestFolder;
 
 /// Seeds of a run, and the first of them; others by `UNRACK_SOCKET_SEEDS` and `UNRACK_SOCKET_SEED`.
 const SEEDS: u64 = 25;
@@ -24,7 +24,7 @@ fn without_time(line: &str) -> String {
 
 #[test]
 fn random_servers_and_clients_lose_no_byte_and_no_wakeup() {
-    let folder = Folder::new("sockets-fuzz");
+    let folder = TestFolder::new("sockets-fuzz");
     let program = compile(&folder, "fuzz");
     let (first, seeds) = (variable("UNRACK_SOCKET_SEED", FIRST), variable("UNRACK_SOCKET_SEEDS", SEEDS));
     for bells in [true, false] {

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use unrack_testing::{Folder, Needed, skip};
+use unrack_testing::{TestFolder, TestRequirement, skip};
 
 const NOBODY: u32 = 65534;
 
@@ -71,7 +71,7 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-fn default_folder(folder: &Folder) -> PathBuf {
+fn default_folder(folder: &TestFolder) -> PathBuf {
     set_mode(folder, 0o1777);
     let own = folder.join(format!("unrack-{}", rustix::process::getuid().as_raw()));
     std::fs::create_dir(&own).unwrap();
@@ -81,7 +81,7 @@ fn default_folder(folder: &Folder) -> PathBuf {
 
 #[test]
 fn a_default_folder_that_others_can_write_gets_no_sockets() {
-    let folder = Folder::new("trust");
+    let folder = TestFolder::new("trust");
     let own = default_folder(&folder);
     let listener = listen(&own.join("sockets.sock"));
     std::thread::scope(|scope| {
@@ -103,9 +103,9 @@ fn a_default_folder_that_others_can_write_gets_no_sockets() {
 #[test]
 fn another_users_broker_gets_no_sockets() {
     if !rustix::process::geteuid().is_root() {
-        return skip(Needed::Root, "needs root, to listen as another user");
+        return skip(TestRequirement::Root, "needs root, to listen as another user");
     }
-    let folder = Folder::new("trust-peer");
+    let folder = TestFolder::new("trust-peer");
     let own = default_folder(&folder);
     std::os::unix::fs::chown(&own, Some(NOBODY), Some(NOBODY)).unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());

@@ -1,7 +1,7 @@
 //! Interface between a fabric and the engine: time, timers, messages, and counters.
 
 use super::busy::BusyTimes;
-use super::observe::{Hop, LinkId, ObservedPacket, Observer, Wait};
+use super::observe::{Hop, LinkId, ObservedPacket, Observer, WaitReason};
 use super::queue::{EventQueue, Tie, Tied};
 use crate::run::{Ending, Outcome, Run};
 use hdrhistogram::Histogram;
@@ -147,7 +147,7 @@ impl<E: Tied, O: Observer> Core<E, O> {
         self.counters.packet_hops += hops;
     }
     /// Records that message `id` cannot send from now on, because of `wait`. Calls `wait` only if there is an observer.
-    pub fn waits(&mut self, id: MessageId, wait: impl FnOnce() -> Wait) {
+    pub fn waits(&mut self, id: MessageId, wait: impl FnOnce() -> WaitReason) {
         if O::HOPS {
             self.observer.waits(id, wait(), self.now);
         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A barrier for threads that each have a core. A waiting thread spins, and yields its core from time to time.
-pub(super) struct Meeting {
+pub(super) struct SpinBarrier {
     threads: usize,
     here: AtomicUsize,
     /// Number of meetings held.
@@ -15,10 +15,10 @@ pub(super) struct Meeting {
 /// Number of spins before a waiting thread yields its core.
 const TURNS: u32 = 1 << 10;
 
-impl Meeting {
-    pub(super) fn new(threads: usize) -> Meeting {
+impl SpinBarrier {
+    pub(super) fn new(threads: usize) -> SpinBarrier {
         let (here, held) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Meeting { threads, here, held, broken: AtomicBool::new(false) }
+        SpinBarrier { threads, here, held, broken: AtomicBool::new(false) }
     }
 
     /// Returns a guard that each thread holds while it takes part. If the thread panics, the guard makes the other
@@ -50,7 +50,7 @@ impl Meeting {
     }
 }
 
-pub(super) struct Attending<'a>(&'a Meeting);
+pub(super) struct Attending<'a>(&'a SpinBarrier);
 
 impl Drop for Attending<'_> {
     fn drop(&mut self) {
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn nobody_goes_on_before_all_have_come() {
-        let (meeting, sum) = (Meeting::new(3), AtomicUsize::new(0));
+        let (meeting, sum) = (SpinBarrier::new(3), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_one_that_panicked_panics() {
-        let meeting = Meeting::new(2);
+        let meeting = SpinBarrier::new(2);
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| {
                 let _hold = meeting.attend();

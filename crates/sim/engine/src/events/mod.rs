@@ -20,7 +20,7 @@ mod split;
 
 pub use self::busy::BusyTimes;
 pub use self::core::{Core, Counters};
-pub use observe::{Hop, LinkId, ObservedPacket, Observer, PacketKind, Unobserved, Wait};
+pub use observe::{Hop, LinkId, ObservedPacket, Observer, PacketKind, Unobserved, WaitReason};
 pub use queue::{EventQueue, Tie, Tied};
 pub use split::{Split, run_split};
 
@@ -46,7 +46,7 @@ pub struct Sim<F: Fabric, S: Source, O: Observer = Unobserved> {
     core: Core<F::Event, O>,
     fabric: F,
     source: S,
-    pending: Pending,
+    pending: PendingRequests,
     time_limit: Time,
 }
 
@@ -64,7 +64,7 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
     /// Creates a run of `source` on `fabric` that reports to `observer`.
     pub fn observed(fabric: F, source: S, observer: O) -> Self {
         let core = Core::new(observer);
-        Sim { core, fabric, source, pending: Pending::default(), time_limit: Time::MAX }
+        Sim { core, fabric, source, pending: PendingRequests::default(), time_limit: Time::MAX }
     }
 
     /// Sets a time limit. The run ends at `limit` even if messages are unfinished.
@@ -198,14 +198,14 @@ fn ending_after(limit: Time) -> Ending {
 
 /// Requests of the source that the engine has not yet processed.
 #[derive(Default)]
-struct Pending {
+struct PendingRequests {
     messages: Vec<Message>,
     taken: usize,
     wakes: Vec<(Time, u32)>,
     computing: Vec<Computing>,
 }
 
-impl Pending {
+impl PendingRequests {
     fn next_message(&mut self) -> Option<Message> {
         let next = self.messages.get(self.taken).copied();
         match next {
@@ -219,7 +219,7 @@ impl Pending {
     }
 }
 
-impl Outbox for Pending {
+impl Outbox for PendingRequests {
     fn submit(&mut self, message: Message) {
         self.messages.push(message);
     }

@@ -29,7 +29,7 @@ pub trait Observer {
     /// [`Observer::HOPS`].
     fn hop(&mut self, _hop: &Hop, _now: Time) {}
     /// Reports why a message cannot send, from `now` until the next report. Called only if [`Observer::HOPS`].
-    fn waits(&mut self, _id: MessageId, _wait: Wait, _now: Time) {}
+    fn waits(&mut self, _id: MessageId, _wait: WaitReason, _now: Time) {}
 }
 
 impl<O: Observer> Observer for &mut O {
@@ -56,7 +56,7 @@ impl<O: Observer> Observer for &mut O {
     fn hop(&mut self, hop: &Hop, now: Time) {
         (**self).hop(hop, now);
     }
-    fn waits(&mut self, id: MessageId, wait: Wait, now: Time) {
+    fn waits(&mut self, id: MessageId, wait: WaitReason, now: Time) {
         (**self).waits(id, wait, now);
     }
 }
@@ -195,7 +195,7 @@ impl PacketKind {
 
 /// Reason why a message does not send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Wait {
+pub enum WaitReason {
     /// None: the message can send.
     Nothing,
     /// Other messages of the same node are served first.
@@ -219,20 +219,20 @@ pub enum Wait {
     Retransmission,
 }
 
-impl Wait {
+impl WaitReason {
     /// Returns the name of the reason in lower case, such as `grant-turn`.
     pub const fn name(self) -> &'static str {
         match self {
-            Wait::Nothing => "nothing",
-            Wait::Turn => "turn",
-            Wait::Notification => "notification",
-            Wait::Grant => "grant",
-            Wait::GrantTurn => "grant-turn",
-            Wait::Credit => "credit",
-            Wait::Window => "window",
-            Wait::Pacing => "pacing",
-            Wait::Pause => "pause",
-            Wait::Retransmission => "retransmission",
+            WaitReason::Nothing => "nothing",
+            WaitReason::Turn => "turn",
+            WaitReason::Notification => "notification",
+            WaitReason::Grant => "grant",
+            WaitReason::GrantTurn => "grant-turn",
+            WaitReason::Credit => "credit",
+            WaitReason::Window => "window",
+            WaitReason::Pacing => "pacing",
+            WaitReason::Pause => "pause",
+            WaitReason::Retransmission => "retransmission",
         }
     }
 }

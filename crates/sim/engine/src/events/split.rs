@@ -11,7 +11,7 @@
 //! their link, then everything else). A run that is not split also ends at the end of a window.
 
 use super::core::{Core, Event};
-use super::meeting::Meeting;
+use super::meeting::SpinBarrier;
 use super::{BEFORE_END, BusyTimes, Counters, Progress, Unobserved, end_of_window, ending_after};
 use crate::fabric::Fabric;
 use crate::run::{Ending, Outcome, Run};
@@ -48,7 +48,7 @@ const FORGET_EVERY: u64 = 256;
 /// Number of windows between two calls of the progress hook.
 const PROGRESS_EVERY: u64 = 1 << 12;
 
-struct Part<F: Split> {
+struct SplitPart<F: Split> {
     core: Core<F::Event, Unobserved>,
     fabric: F,
     /// Messages that the nodes of this part submit, in order of time.
@@ -56,16 +56,16 @@ struct Part<F: Split> {
 }
 
 /// State that all parts share.
-struct Shared<'a, F: Split> {
+struct SplitState<'a, F: Split> {
     calls: &'a [Time],
-    parts: &'a [Mutex<Part<F>>],
+    parts: &'a [Mutex<SplitPart<F>>],
     /// Mailboxes for items that cross, indexed by sending part and then by receiving part.
     mail: Vec<Mutex<Vec<F::Parcel>>>,
     earliest: Vec<AtomicU64>,
     finished: Vec<AtomicU64>,
     /// Set if a message was given up in the previous window.
     gave_up: AtomicBool,
-    meeting: Meeting,
+    meeting: SpinBarrier,
     window: Time,
     time_limit: Time,
 }
@@ -84,13 +84,13 @@ pub fn run_split<F: Split>(
     let messages = Arc::new(messages);
     let number = part_of.iter().max().map_or(1, |last| last + 1);
     let home = |message: &Message| part_of[switch_of(message.src) as usize];
-    let parts: Vec<Mutex<Part<F>>> = (0..number)
+    let parts: Vec<Mutex<SplitPart<F>>> = (0..number)
         .map(|me| {
             let own = |(id, message): (usize, &Message)| (home(message) == me).then_some(id as u32);
             let own: Vec<u32> = messages.iter().enumerate().filter_map(own).collect();
             let mut fabric = make();
             fabric.become_part(me, part_of.clone());
-            Mutex::new(Part {
+            Mutex::new(SplitPart {
                 core: Core::with(messages.clone(), Unobserved),
                 fabric,
                 calls: own.into_iter(),
@@ -98,14 +98,14 @@ pub fn run_split<F: Split>(
         })
         .collect();
     let counts = || (0..number).map(|_| AtomicU64::new(0)).collect();
-    let shared = Shared {
+    let shared = SplitState {
         calls: &times,
         parts: &parts,
         mail: (0..number * number).map(|_| Mutex::default()).collect(),
         earliest: counts(),
         finished: counts(),
         gave_up: AtomicBool::new(false),
-        meeting: Meeting::new(number as usize),
+        meeting: SpinBarrier::new(number as usize),
         window: make().lookahead(),
         time_limit,
     };
@@ -120,8 +120,8 @@ pub fn run_split<F: Split>(
     join(parts, calls, time_limit, home, ending)
 }
 
-impl<F: Split> Shared<'_, F> {
-    fn part(&self, number: usize) -> MutexGuard<'_, Part<F>> {
+impl<F: Split> SplitState<'_, F> {
+    fn part(&self, number: usize) -> MutexGuard<'_, SplitPart<F>> {
         self.parts[number].lock().expect("a thread that panics ends the run")
     }
 
@@ -187,7 +187,7 @@ impl<F: Split> Shared<'_, F> {
 
     fn collect(&self, me: usize) {
         let mut part = self.part(me);
-        let Part { core, fabric, .. } = &mut *part;
+        let SplitPart { core, fabric, .. } = &mut *part;
         for from in 0..self.parts.len() {
             let mail = &self.mail[from * self.parts.len() + me];
             for parcel in mail.lock().expect("a thread that panics ends the run").drain(..) {
@@ -222,8 +222,8 @@ impl<F: Split> Shared<'_, F> {
 
 /// Gives up message `id` in every part, because one or two parts gave it up, the first of them at `at`. A completion in
 /// any part at or before `at` takes precedence.
-fn give_up<F: Split>(parts: &mut [MutexGuard<'_, Part<F>>], at: Time, id: MessageId) {
-    let outcome = |part: &MutexGuard<'_, Part<F>>| part.core.outcomes[id.index()];
+fn give_up<F: Split>(parts: &mut [MutexGuard<'_, SplitPart<F>>], at: Time, id: MessageId) {
+    let outcome = |part: &MutexGuard<'_, SplitPart<F>>| part.core.outcomes[id.index()];
     let complete = parts.iter().any(|part| outcome(part).completed().is_some_and(|then| then <= at));
     let mut counted = complete;
     for part in parts {
@@ -246,7 +246,7 @@ fn give_up<F: Split>(parts: &mut [MutexGuard<'_, Part<F>>], at: Time, id: Messag
 
 /// Joins the results of all parts to one run.
 fn join<F: Split>(
-    parts: Vec<Part<F>>,
+    parts: Vec<SplitPart<F>>,
     calls: &[(Time, Message)],
     time_limit: Time,
     home: impl Fn(&Message) -> u32,
@@ -278,7 +278,7 @@ fn join<F: Split>(
     Run { messages, outcomes, unloaded, counters, queue_bytes, busy, hosts: None, ended, ending }
 }
 
-impl<F: Split> Part<F> {
+impl<F: Split> SplitPart<F> {
     /// Schedules a wakeup for the time at which this part submits its next message.
     fn sleep(&mut self, calls: &[Time]) {
         if let Some(id) = self.calls.next() {

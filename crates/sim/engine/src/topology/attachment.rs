@@ -1,8 +1,8 @@
 //! Links by which nodes send: one link per node or, where NICs are pooled, all NICs of the rack.
 
-use super::{Drack, Shape, Topology};
+use super::{DrackNumbering, TopologyShape, Topology};
 use crate::faults::FaultSchedule;
-use crate::link::{End, Link};
+use crate::link::{LinkEnd, Link};
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
@@ -11,7 +11,7 @@ impl Topology {
     #[inline]
     pub fn pooled(&self) -> u32 {
         match self.shape {
-            Shape::Drack(Drack { wiring }) => wiring.hosts_per_rack,
+            TopologyShape::Drack(DrackNumbering { wiring }) => wiring.hosts_per_rack,
             _ => 1,
         }
     }
@@ -23,9 +23,9 @@ impl Topology {
     }
 
     #[inline]
-    pub(super) fn pooled_shape(&self) -> Option<&Drack> {
+    pub(super) fn pooled_shape(&self) -> Option<&DrackNumbering> {
         match &self.shape {
-            Shape::Drack(drack) => Some(drack),
+            TopologyShape::Drack(drack) => Some(drack),
             _ => None,
         }
     }
@@ -83,8 +83,8 @@ impl Topology {
     pub fn attachment_of(&self, port: u32) -> Option<u32> {
         match (self.pooled_shape(), self.end(port)) {
             (Some(drack), _) => drack.attachment_of(port),
-            (None, End::Node(node)) => Some(node),
-            (None, End::Switch(_)) => None,
+            (None, LinkEnd::Node(node)) => Some(node),
+            (None, LinkEnd::Switch(_)) => None,
         }
     }
 }

@@ -6,15 +6,15 @@
 //! those topologies; tests check this. The formulas remain in use because a table has an entry for each pair of a
 //! switch and a rack: 34 GB for 65,536 racks of one host under 64 spines.
 
-use crate::link::End;
+use crate::link::LinkEnd;
 use std::collections::{BTreeMap, VecDeque};
 use unrack_rack::Switches;
-use unrack_workload::{NodeId, Racks};
+use unrack_workload::{NodeId, BladeRacks};
 
 /// Numbering and routes of a network of described switches.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Built {
-    pub racks: Racks,
+pub(super) struct BuiltTopology {
+    pub racks: BladeRacks,
     /// First port of each switch, followed by the number of all ports.
     first: Vec<u32>,
     /// Switch to which each port belongs.
@@ -29,10 +29,10 @@ pub(super) struct Built {
     divisor: Vec<u32>,
 }
 
-impl Built {
+impl BuiltTopology {
     /// Creates the tables of switches that were already checked.
-    pub(super) fn new(switches: &Switches) -> Built {
-        let racks = Racks { racks: switches.racks, hosts: switches.hosts_per_rack };
+    pub(super) fn new(switches: &Switches) -> BuiltTopology {
+        let racks = BladeRacks { racks: switches.racks, hosts: switches.hosts_per_rack };
         let number = switches.switches as usize;
         let mut neighbours: Vec<Vec<u32>> = vec![Vec::new(); number];
         for (a, b) in &switches.cables {
@@ -48,7 +48,7 @@ impl Built {
             first.push(to.len() as u32);
         }
         let mut built =
-            Built { racks, first, owner, to, ranges: Vec::new(), ports: Vec::new(), divisor: Vec::new() };
+            BuiltTopology { racks, first, owner, to, ranges: Vec::new(), ports: Vec::new(), divisor: Vec::new() };
         built.find_routes(&neighbours);
         built.divisor = built.divisors(&neighbours);
         built
@@ -138,13 +138,13 @@ impl Built {
     }
 
     /// Returns the device to which a port leads.
-    pub(super) fn end(&self, port: u32) -> End {
+    pub(super) fn end(&self, port: u32) -> LinkEnd {
         let switch = self.owner(port);
         match port - self.first[switch as usize] {
             host if switch < self.racks.racks && host < self.racks.hosts => {
-                End::Node(switch * self.racks.hosts + host)
+                LinkEnd::Node(switch * self.racks.hosts + host)
             }
-            _ => End::Switch(self.to[port as usize]),
+            _ => LinkEnd::Switch(self.to[port as usize]),
         }
     }
 }

@@ -11,19 +11,19 @@
 //! of NICs at each switch, and that n NICs lead to a rack. Then flows with the hashes 0 to n - 1 leave by different
 //! NICs and share no link between NICs.
 
-use super::route::Route;
-use crate::link::End;
+use super::route::NextHops;
+use crate::link::LinkEnd;
 use std::ops::Range;
 use unrack_rack::Wiring;
 use unrack_workload::NodeId;
 
 /// Numbering of switches and ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Drack {
+pub(super) struct DrackNumbering {
     pub wiring: Wiring,
 }
 
-impl Drack {
+impl DrackNumbering {
     fn nodes(&self) -> u32 {
         self.wiring.nics()
     }
@@ -54,16 +54,16 @@ impl Drack {
     }
 
     /// Returns the links by which a host can send to another (see [`super::Topology::attachment`]).
-    pub(super) fn attachments(&self, src: NodeId, dst: NodeId) -> Route {
+    pub(super) fn attachments(&self, src: NodeId, dst: NodeId) -> NextHops {
         let (from, to) = (self.rack_of(src), self.rack_of(dst));
         if from == to {
-            return Route::only(self.nodes() + src);
+            return NextHops::only(self.nodes() + src);
         }
         let first = from * self.wiring.hosts_per_rack;
         let (a, b) = self.wiring.direct(from, to);
         match a.len() + b.len() {
-            0 => Route::among(first..first + self.wiring.hosts_per_rack),
-            _ => Route { first: shifted(a, first), then: shifted(b, first) },
+            0 => NextHops::among(first..first + self.wiring.hosts_per_rack),
+            _ => NextHops { first: shifted(a, first), then: shifted(b, first) },
         }
     }
 
@@ -76,20 +76,20 @@ impl Drack {
     }
 
     /// Returns the ports by which a switch can forward a packet to `dst`.
-    pub(super) fn next_ports(&self, switch: u32, dst: NodeId) -> Route {
+    pub(super) fn next_ports(&self, switch: u32, dst: NodeId) -> NextHops {
         let (m, rack) = (self.wiring.racks, self.rack_of(dst));
-        let Some(agg) = switch.checked_sub(m) else { return Route::only(dst) };
+        let Some(agg) = switch.checked_sub(m) else { return NextHops::only(dst) };
         let Some(core) = agg.checked_sub(m) else {
             let first = self.nodes() + agg * self.radix();
             let places = self.wiring.places(agg, rack);
-            return Route::among(match places.is_empty() {
+            return NextHops::among(match places.is_empty() {
                 false => shifted(places, first),
                 true => first + self.wiring.hosts_per_rack..first + self.radix(),
             });
         };
         let first = self.first_of_cores() + core * m;
         let (a, b) = self.wiring.reached(rack);
-        Route { first: shifted(a, first), then: shifted(b, first) }
+        NextHops { first: shifted(a, first), then: shifted(b, first) }
     }
 
     /// Returns the number that selects among equal-cost paths at a switch.
@@ -119,18 +119,18 @@ impl Drack {
     }
 
     /// Returns the device to which a port leads.
-    pub(super) fn end(&self, port: u32) -> End {
+    pub(super) fn end(&self, port: u32) -> LinkEnd {
         let m = self.wiring.racks;
         if port < self.nodes() {
-            return End::Node(port);
+            return LinkEnd::Node(port);
         }
         if let Some(port) = port.checked_sub(self.first_of_cores()) {
-            return End::Switch(m + port % m);
+            return LinkEnd::Switch(m + port % m);
         }
         let (agg, n) = ((port - self.nodes()) / self.radix(), (port - self.nodes()) % self.radix());
         match n.checked_sub(self.wiring.hosts_per_rack) {
-            Some(core) => End::Switch(2 * m + core),
-            None => End::Node(self.wiring.nic_at(agg, n)),
+            Some(core) => LinkEnd::Switch(2 * m + core),
+            None => LinkEnd::Node(self.wiring.nic_at(agg, n)),
         }
     }
 
@@ -138,9 +138,9 @@ impl Drack {
     /// CXL port of a host.
     pub(super) fn attachment_of(&self, port: u32) -> Option<u32> {
         match self.end(port) {
-            End::Node(node) if port < self.nodes() => Some(self.nodes() + node),
-            End::Node(nic) => Some(nic),
-            End::Switch(_) => None,
+            LinkEnd::Node(node) if port < self.nodes() => Some(self.nodes() + node),
+            LinkEnd::Node(nic) => Some(nic),
+            LinkEnd::Switch(_) => None,
         }
     }
 
@@ -157,7 +157,7 @@ fn shifted(range: Range<u32>, by: u32) -> Range<u32> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::link;
-    use super::super::{End, Topology};
+    use super::super::{LinkEnd, Topology};
     use crate::events::LinkId;
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
@@ -175,7 +175,7 @@ mod tests {
             let (src, dst) = (src % topology.nodes(), dst % topology.nodes());
             let path: Vec<u32> = topology.path(src, dst, hash).take(10).collect();
             prop_assert!(path.iter().all(|port| *port < topology.ports()));
-            let End::Node(last) = topology.end(*path.last().unwrap()) else { panic!("{path:?}") };
+            let LinkEnd::Node(last) = topology.end(*path.last().unwrap()) else { panic!("{path:?}") };
             // A path through the CXL switch ends at the host itself; any other path ends at a NIC of its rack.
             let (from, to) = (src / n, dst / n);
             match path.len() {
@@ -197,11 +197,11 @@ mod tests {
             for port in 0..topology.ports() {
                 let from = topology.owner(port);
                 match (topology.end(port), topology.attachment_of(port)) {
-                    (End::Node(_), Some(attachment)) => {
+                    (LinkEnd::Node(_), Some(attachment)) => {
                         prop_assert_eq!(topology.switch_at(attachment), from);
                         prop_assert!(at_nodes.insert(attachment));
                     }
-                    (End::Switch(to), None) => {
+                    (LinkEnd::Switch(to), None) => {
                         prop_assert!(to < topology.switches() && to != from);
                         *cables.entry((from.min(to), from.max(to))).or_insert(0) += if from < to { 1 } else { 100 };
                     }

@@ -1,7 +1,7 @@
 //! Picture of a network: hosts at the bottom, a row for each tier of switches, and a line for each cable.
 
 use super::Topology;
-use crate::link::End;
+use crate::link::LinkEnd;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -17,25 +17,25 @@ const LEGEND: (u32, u32) = (36, 80);
 
 /// Item in the picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Thing {
+enum PlacedItem {
     Host(u32),
     Nic(u32),
     Switch(u32),
 }
 
-impl Thing {
+impl PlacedItem {
     /// Returns the name of the kind of item, and the colour of its box.
     const fn kind(self) -> (&'static str, &'static str) {
         match self {
-            Thing::Host(_) => ("host", "#e8f0fe"),
-            Thing::Nic(_) => ("NIC", "#fff3d6"),
-            Thing::Switch(_) => ("switch", "#e3f4e6"),
+            PlacedItem::Host(_) => ("host", "#e8f0fe"),
+            PlacedItem::Nic(_) => ("NIC", "#fff3d6"),
+            PlacedItem::Switch(_) => ("switch", "#e3f4e6"),
         }
     }
 
     const fn number(self) -> u32 {
         match self {
-            Thing::Host(n) | Thing::Nic(n) | Thing::Switch(n) => n,
+            PlacedItem::Host(n) | PlacedItem::Nic(n) | PlacedItem::Switch(n) => n,
         }
     }
 
@@ -59,8 +59,8 @@ fn drawn_box(fill: &str, (x, y): (u32, u32), text: &str) -> String {
 }
 
 /// Returns one item of each kind in the picture, in the order of the rows.
-fn kinds(rows: &[Vec<Thing>]) -> Vec<Thing> {
-    let mut kinds: Vec<Thing> = Vec::new();
+fn kinds(rows: &[Vec<PlacedItem>]) -> Vec<PlacedItem> {
+    let mut kinds: Vec<PlacedItem> = Vec::new();
     for thing in rows.iter().flatten() {
         if !kinds.iter().any(|known| known.kind() == thing.kind()) {
             kinds.push(*thing);
@@ -70,7 +70,7 @@ fn kinds(rows: &[Vec<Thing>]) -> Vec<Thing> {
 }
 
 /// Returns the legend at the top: a box for each kind of item, and a line for cables.
-fn legend(kinds: &[Thing]) -> String {
+fn legend(kinds: &[PlacedItem]) -> String {
     let y = LEGEND.0 / 2;
     let mut svg = String::from("<g id=\"legend\">");
     let label = |x: u32, text: &str| {
@@ -113,26 +113,26 @@ impl Topology {
     }
 
     /// Returns the two ends of each cable, each cable once.
-    fn cables(&self) -> impl Iterator<Item = (Thing, Thing)> {
+    fn cables(&self) -> impl Iterator<Item = (PlacedItem, PlacedItem)> {
         let own_nics = self.attachments() == self.nodes();
         (0..self.ports()).filter_map(move |port| {
             let from = self.owner(port);
             let end = match (self.end(port), self.attachment_of(port)) {
-                (End::Switch(to), _) if to < from => return None,
-                (End::Switch(to), _) => Thing::Switch(to),
-                (End::Node(_), Some(link)) if own_nics => Thing::Host(link),
-                (End::Node(node), Some(link)) if link >= self.nodes() => Thing::Host(node),
-                (End::Node(nic), _) => Thing::Nic(nic),
+                (LinkEnd::Switch(to), _) if to < from => return None,
+                (LinkEnd::Switch(to), _) => PlacedItem::Switch(to),
+                (LinkEnd::Node(_), Some(link)) if own_nics => PlacedItem::Host(link),
+                (LinkEnd::Node(node), Some(link)) if link >= self.nodes() => PlacedItem::Host(node),
+                (LinkEnd::Node(nic), _) => PlacedItem::Nic(nic),
             };
-            Some((Thing::Switch(from), end))
+            Some((PlacedItem::Switch(from), end))
         })
     }
 }
 
 /// Returns the items of each row. The row of hosts is first.
-fn rows(topology: &Topology) -> Vec<Vec<Thing>> {
+fn rows(topology: &Topology) -> Vec<Vec<PlacedItem>> {
     let nodes = topology.nodes();
-    let mut rows = vec![(0..nodes).map(Thing::Host).collect::<Vec<_>>()];
+    let mut rows = vec![(0..nodes).map(PlacedItem::Host).collect::<Vec<_>>()];
     let mut tier_of: BTreeMap<u32, usize> = BTreeMap::new();
     let mut tier: Vec<u32> = (0..nodes).map(|node| topology.switch_of(node)).collect();
     tier.dedup();
@@ -141,16 +141,16 @@ fn rows(topology: &Topology) -> Vec<Vec<Thing>> {
         tier.iter().for_each(|switch| {
             tier_of.insert(*switch, rows.len());
         });
-        rows.push(tier.iter().copied().map(Thing::Switch).collect());
+        rows.push(tier.iter().copied().map(PlacedItem::Switch).collect());
         if std::mem::take(&mut nics) {
-            rows.push((0..nodes).map(Thing::Nic).collect());
+            rows.push((0..nodes).map(PlacedItem::Nic).collect());
             tier = (0..nodes).map(|nic| topology.switch_at(nic)).collect();
         } else {
             let ends = (0..topology.ports()).filter(|port| tier.contains(&topology.owner(*port)));
             tier = ends
                 .filter_map(|port| match topology.end(port) {
-                    End::Switch(to) => Some(to),
-                    End::Node(_) => None,
+                    LinkEnd::Switch(to) => Some(to),
+                    LinkEnd::Node(_) => None,
                 })
                 .collect();
         }
@@ -162,7 +162,7 @@ fn rows(topology: &Topology) -> Vec<Vec<Thing>> {
 }
 
 /// Returns the centre of each item. Rows are placed from the bottom up, and items are spread evenly in their row.
-fn places(rows: &[Vec<Thing>], width: u32, height: u32) -> BTreeMap<Thing, (u32, u32)> {
+fn places(rows: &[Vec<PlacedItem>], width: u32, height: u32) -> BTreeMap<PlacedItem, (u32, u32)> {
     let mut places = BTreeMap::new();
     for (row, things) in (0..).zip(rows) {
         let y = height - MARGIN - row * ROW;

@@ -19,24 +19,24 @@ mod drack;
 mod draw;
 mod route;
 
-use self::built::Built;
+use self::built::BuiltTopology;
 use self::cables::Cables;
-use self::drack::Drack;
+use self::drack::DrackNumbering;
 pub use self::draw::MOST_NODES as MOST_DRAWN;
-use self::route::Route;
+use self::route::NextHops;
 use crate::events::LinkId;
 use crate::faults::FaultSchedule;
-use crate::inside::Inside;
+use crate::inside::HostModel;
 use crate::link::{Departure, Pace};
-pub use crate::link::{End, Link};
+pub use crate::link::{LinkEnd, Link};
 use std::sync::Arc;
 use unrack_rack::graph::{Graph, Towards};
 use unrack_rack::{Switches, Wiring};
 use unrack_units::{Rate, Time};
-use unrack_workload::{NodeId, Racks};
+use unrack_workload::{NodeId, BladeRacks};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shape {
+enum TopologyShape {
     /// All nodes around one switch.
     Star { nodes: u32 },
     /// Racks of hosts, each around its leaf. Every leaf is linked to every spine.
@@ -44,7 +44,7 @@ enum Shape {
     /// Three tiers of switches with `2 * half` ports each (Al-Fares et al., SIGCOMM 2008).
     FatTree { half: u32 },
     /// Racks that pool their NICs.
-    Drack(Drack),
+    Drack(DrackNumbering),
     /// Nodes that forward for each other. Each node is a switch with one link to each neighbour.
     Direct { nodes: u32, links: u32 },
     /// Switches whose routes are kept in tables.
@@ -54,24 +54,24 @@ enum Shape {
 /// A network of nodes, switches and links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topology {
-    shape: Shape,
+    shape: TopologyShape,
     host_link: Link,
     core_link: Link,
     /// Link of the CXL port of a host. In networks without CXL ports, it equals `host_link`.
     cxl_link: Link,
     faults: Option<Arc<FaultSchedule>>,
     /// Tables of [`Shape::Built`].
-    built: Option<Arc<Built>>,
+    built: Option<Arc<BuiltTopology>>,
     /// Links between nodes, in a network without switches.
     graph: Option<Arc<Graph>>,
     /// Properties of the links between nodes, in a network without switches. `None` if all of them equal `core_link`.
     cables: Option<Arc<Cables>>,
     /// Components inside the nodes; `None` if nodes take no time.
-    hosts: Option<Arc<Inside>>,
+    hosts: Option<Arc<HostModel>>,
 }
 
 impl Topology {
-    fn new(shape: Shape, host_link: Link, core_link: Link) -> Topology {
+    fn new(shape: TopologyShape, host_link: Link, core_link: Link) -> Topology {
         Topology {
             shape,
             host_link,
@@ -87,33 +87,33 @@ impl Topology {
 
     /// Creates a network of nodes around one switch.
     pub fn star(nodes: u32, link: Link) -> Topology {
-        Topology::new(Shape::Star { nodes }, link, link)
+        Topology::new(TopologyShape::Star { nodes }, link, link)
     }
 
     /// Creates a network of `racks` leaves with `hosts` nodes each. `core_link` connects a leaf to a spine.
     pub fn leaf_spine(racks: u32, hosts: u32, spines: u32, host_link: Link, core_link: Link) -> Topology {
-        Topology::new(Shape::LeafSpine { racks, hosts, spines }, host_link, core_link)
+        Topology::new(TopologyShape::LeafSpine { racks, hosts, spines }, host_link, core_link)
     }
 
     /// Creates a fat tree of switches with `k` ports. `k` is even, and the network has k^3 / 4 nodes.
     pub fn fat_tree(k: u32, host_link: Link, core_link: Link) -> Topology {
-        Topology::new(Shape::FatTree { half: k / 2 }, host_link, core_link)
+        Topology::new(TopologyShape::FatTree { half: k / 2 }, host_link, core_link)
     }
 
     /// Creates a network of switches from a description of their cables.
     pub fn built(switches: &Switches, host_link: Link, core_link: Link) -> Topology {
-        let topology = Topology::new(Shape::Built { nodes: switches.nodes() }, host_link, core_link);
-        Topology { built: Some(Arc::new(Built::new(switches))), ..topology }
+        let topology = Topology::new(TopologyShape::Built { nodes: switches.nodes() }, host_link, core_link);
+        Topology { built: Some(Arc::new(BuiltTopology::new(switches))), ..topology }
     }
 
     /// Returns the tables of a network whose routes are kept in tables.
-    fn tables(&self) -> &Built {
+    fn tables(&self) -> &BuiltTopology {
         self.built.as_ref().expect("a built network has tables")
     }
 
     /// Creates a network of racks that pool their NICs. `nic_link` connects a NIC to its aggregation switch.
     pub fn drack(wiring: Wiring, nic_link: Link, core_link: Link, cxl_link: Link) -> Topology {
-        Topology { cxl_link, ..Topology::new(Shape::Drack(Drack { wiring }), nic_link, core_link) }
+        Topology { cxl_link, ..Topology::new(TopologyShape::Drack(DrackNumbering { wiring }), nic_link, core_link) }
     }
 
     /// Creates a network of nodes that are linked to each other without switches. Each node has a switch inside, and
@@ -125,7 +125,7 @@ impl Topology {
         let degree = (0..nodes).map(|node| graph.links_of(node).len() as u64).max().unwrap_or(1);
         let all = Rate::from_bps(link.pace.rate().as_bps() * degree);
         let inside = Link { pace: Pace::new(all), propagation: Time::ZERO };
-        let topology = Topology::new(Shape::Direct { nodes, links }, inside, link);
+        let topology = Topology::new(TopologyShape::Direct { nodes, links }, inside, link);
         Topology { graph: Some(graph), ..topology }
     }
 
@@ -144,7 +144,7 @@ impl Topology {
         let all = (0..nodes).map(|node| cables.all_of(node)).max_by_key(|pace| pace.rate());
         let inside = Link { pace: all.expect("a graph has nodes"), propagation: Time::ZERO };
         let best = Link { pace: fastest, propagation: nearest };
-        let topology = Topology::new(Shape::Direct { nodes, links }, inside, best);
+        let topology = Topology::new(TopologyShape::Direct { nodes, links }, inside, best);
         Topology { graph: Some(graph), cables: Some(Arc::new(cables)), ..topology }
     }
 
@@ -179,13 +179,13 @@ impl Topology {
     }
 
     /// Returns the network with these components inside the nodes, in which packets take time.
-    pub fn with_hosts(self, hosts: Inside) -> Topology {
+    pub fn with_hosts(self, hosts: HostModel) -> Topology {
         Topology { hosts: Some(Arc::new(hosts)), ..self }
     }
 
     /// Returns the components inside the nodes; `None` if nodes take no time.
     #[inline]
-    pub fn hosts(&self) -> Option<&Inside> {
+    pub fn hosts(&self) -> Option<&HostModel> {
         self.hosts.as_deref()
     }
 
@@ -206,23 +206,23 @@ impl Topology {
     #[inline]
     pub fn nodes(&self) -> u32 {
         match self.shape {
-            Shape::Star { nodes } => nodes,
-            Shape::LeafSpine { racks, hosts, .. } => racks * hosts,
-            Shape::FatTree { half } => 2 * half * half * half,
-            Shape::Drack(Drack { wiring }) => wiring.nics(),
-            Shape::Direct { nodes, .. } | Shape::Built { nodes } => nodes,
+            TopologyShape::Star { nodes } => nodes,
+            TopologyShape::LeafSpine { racks, hosts, .. } => racks * hosts,
+            TopologyShape::FatTree { half } => 2 * half * half * half,
+            TopologyShape::Drack(DrackNumbering { wiring }) => wiring.nics(),
+            TopologyShape::Direct { nodes, .. } | TopologyShape::Built { nodes } => nodes,
         }
     }
 
     /// Returns how the nodes are grouped by switch.
-    pub fn racks(&self) -> Racks {
+    pub fn racks(&self) -> BladeRacks {
         match self.shape {
-            Shape::Star { nodes } => Racks { racks: 1, hosts: nodes },
-            Shape::LeafSpine { racks, hosts, .. } => Racks { racks, hosts },
-            Shape::FatTree { half } => Racks { racks: 2 * half * half, hosts: half },
-            Shape::Drack(Drack { wiring }) => Racks { racks: wiring.racks, hosts: wiring.hosts_per_rack },
-            Shape::Direct { nodes, .. } => Racks { racks: 1, hosts: nodes },
-            Shape::Built { .. } => self.tables().racks,
+            TopologyShape::Star { nodes } => BladeRacks { racks: 1, hosts: nodes },
+            TopologyShape::LeafSpine { racks, hosts, .. } => BladeRacks { racks, hosts },
+            TopologyShape::FatTree { half } => BladeRacks { racks: 2 * half * half, hosts: half },
+            TopologyShape::Drack(DrackNumbering { wiring }) => BladeRacks { racks: wiring.racks, hosts: wiring.hosts_per_rack },
+            TopologyShape::Direct { nodes, .. } => BladeRacks { racks: 1, hosts: nodes },
+            TopologyShape::Built { .. } => self.tables().racks,
         }
     }
 
@@ -231,15 +231,15 @@ impl Topology {
     /// switches are above the racks.
     pub fn parts(&self, number: u32) -> Option<Arc<[u32]>> {
         let (groups, of_group): (u32, Box<dyn Fn(u32) -> Option<u32>>) = match self.shape {
-            Shape::Star { .. } | Shape::Drack(_) | Shape::Direct { .. } => return None,
-            Shape::Built { .. } => {
+            TopologyShape::Star { .. } | TopologyShape::Drack(_) | TopologyShape::Direct { .. } => return None,
+            TopologyShape::Built { .. } => {
                 let racks = self.tables().racks.racks;
                 (racks, Box::new(move |switch| (switch < racks).then_some(switch)))
             }
-            Shape::LeafSpine { racks, .. } => {
+            TopologyShape::LeafSpine { racks, .. } => {
                 (racks, Box::new(move |switch| (switch < racks).then_some(switch)))
             }
-            Shape::FatTree { half } => {
+            TopologyShape::FatTree { half } => {
                 let tier = 2 * half * half;
                 (2 * half, Box::new(move |switch| (switch < 2 * tier).then_some(switch % tier / half)))
             }
@@ -254,18 +254,18 @@ impl Topology {
     /// Returns whether all nodes are connected to one switch.
     #[inline]
     pub fn is_star(&self) -> bool {
-        matches!(self.shape, Shape::Star { .. })
+        matches!(self.shape, TopologyShape::Star { .. })
     }
 
     /// Returns the number of switches.
     pub fn switches(&self) -> u32 {
         match self.shape {
-            Shape::Star { .. } => 1,
-            Shape::LeafSpine { racks, spines, .. } => racks + spines,
-            Shape::FatTree { half } => 5 * half * half,
-            Shape::Drack(drack) => drack.switches(),
-            Shape::Direct { nodes, .. } => nodes,
-            Shape::Built { .. } => self.tables().switches(),
+            TopologyShape::Star { .. } => 1,
+            TopologyShape::LeafSpine { racks, spines, .. } => racks + spines,
+            TopologyShape::FatTree { half } => 5 * half * half,
+            TopologyShape::Drack(drack) => drack.switches(),
+            TopologyShape::Direct { nodes, .. } => nodes,
+            TopologyShape::Built { .. } => self.tables().switches(),
         }
     }
 
@@ -277,12 +277,12 @@ impl Topology {
     /// Returns the number of ports of all switches.
     pub fn ports(&self) -> u32 {
         match self.shape {
-            Shape::Star { nodes } => nodes,
-            Shape::LeafSpine { racks, hosts, spines } => racks * (hosts + spines) + spines * racks,
-            Shape::FatTree { half } => 5 * half * half * 2 * half,
-            Shape::Drack(drack) => drack.ports(),
-            Shape::Direct { nodes, links } => links + nodes,
-            Shape::Built { .. } => self.tables().ports(),
+            TopologyShape::Star { nodes } => nodes,
+            TopologyShape::LeafSpine { racks, hosts, spines } => racks * (hosts + spines) + spines * racks,
+            TopologyShape::FatTree { half } => 5 * half * half * 2 * half,
+            TopologyShape::Drack(drack) => drack.ports(),
+            TopologyShape::Direct { nodes, links } => links + nodes,
+            TopologyShape::Built { .. } => self.tables().ports(),
         }
     }
 
@@ -303,12 +303,12 @@ impl Topology {
     #[inline]
     pub fn switch_of(&self, node: NodeId) -> u32 {
         match self.shape {
-            Shape::Drack(drack) => drack.rack_of(node),
-            Shape::Star { .. } => 0,
-            Shape::LeafSpine { hosts, .. } => node / hosts,
-            Shape::FatTree { half } => node / half,
-            Shape::Direct { .. } => node,
-            Shape::Built { .. } => node / self.tables().racks.hosts,
+            TopologyShape::Drack(drack) => drack.rack_of(node),
+            TopologyShape::Star { .. } => 0,
+            TopologyShape::LeafSpine { hosts, .. } => node / hosts,
+            TopologyShape::FatTree { half } => node / half,
+            TopologyShape::Direct { .. } => node,
+            TopologyShape::Built { .. } => node / self.tables().racks.hosts,
         }
     }
 
@@ -317,11 +317,11 @@ impl Topology {
     #[inline]
     pub fn route(&self, switch: u32, dst: NodeId, hash: u32) -> u32 {
         match (self.shape, &self.graph) {
-            (Shape::Direct { links, .. }, Some(graph)) => match switch == dst {
+            (TopologyShape::Direct { links, .. }, Some(graph)) => match switch == dst {
                 true => links + dst,
                 false => Towards::new(graph, dst).by_hash(switch, hash),
             },
-            (Shape::Built { .. }, _) => self.tables().route(switch, dst, hash),
+            (TopologyShape::Built { .. }, _) => self.tables().route(switch, dst, hash),
             _ => {
                 let ports = self.next_ports(switch, dst);
                 ports.nth(self.turn(switch, hash) % ports.len())
@@ -345,7 +345,7 @@ impl Topology {
     /// Returns a port that avoids links known to be down; `None` if there is no such port. A flow keeps its path while
     /// that path is up; the other flows share the remaining ports.
     fn around(&self, faults: &FaultSchedule, switch: u32, dst: NodeId, hash: u32, now: Time) -> Option<u32> {
-        if let (Some(graph), Shape::Direct { .. }) = (&self.graph, self.shape)
+        if let (Some(graph), TopologyShape::Direct { .. }) = (&self.graph, self.shape)
             && switch != dst
         {
             let towards = Towards::new(graph, dst);
@@ -367,8 +367,8 @@ impl Topology {
     fn leads_on(&self, faults: &FaultSchedule, port: u32, dst: NodeId, now: Time) -> bool {
         !faults.known_down(port, now)
             && match self.end(port) {
-                End::Node(_) => true,
-                End::Switch(next) => {
+                LinkEnd::Node(_) => true,
+                LinkEnd::Switch(next) => {
                     self.all_next_ports(next, dst).any(|port| self.leads_on(faults, port, dst, now))
                 }
             }
@@ -386,11 +386,11 @@ impl Topology {
     /// Returns the ports by which a switch can send a packet on its way to `dst`, for networks without tables. The
     /// switches of a fat tree are numbered by tier: edge and aggregation switches, each by pod, then core switches. The
     /// ports of each switch are numbered down first, then up.
-    fn next_ports(&self, switch: u32, dst: NodeId) -> Route {
-        let (only, among) = (Route::only, Route::among);
+    fn next_ports(&self, switch: u32, dst: NodeId) -> NextHops {
+        let (only, among) = (NextHops::only, NextHops::among);
         match self.shape {
-            Shape::Star { .. } => only(dst),
-            Shape::LeafSpine { racks, hosts, spines } => {
+            TopologyShape::Star { .. } => only(dst),
+            TopologyShape::LeafSpine { racks, hosts, spines } => {
                 let rack = dst / hosts;
                 if switch >= racks {
                     return only(racks * (hosts + spines) + (switch - racks) * racks + rack);
@@ -401,7 +401,7 @@ impl Topology {
                     false => among(first + hosts..first + hosts + spines),
                 }
             }
-            Shape::FatTree { half } => {
+            TopologyShape::FatTree { half } => {
                 let (tier, first) = (2 * half * half, switch * 2 * half);
                 let (edge, pod) = (dst / half, dst / (half * half));
                 let up = first + half..first + 2 * half;
@@ -412,9 +412,9 @@ impl Topology {
                     _ => only(first + pod),
                 }
             }
-            Shape::Drack(drack) => drack.next_ports(switch, dst),
-            Shape::Direct { links, .. } => only(links + dst),
-            Shape::Built { .. } => unreachable!("its ports are in tables"),
+            TopologyShape::Drack(drack) => drack.next_ports(switch, dst),
+            TopologyShape::Direct { links, .. } => only(links + dst),
+            TopologyShape::Built { .. } => unreachable!("its ports are in tables"),
         }
     }
 
@@ -422,9 +422,9 @@ impl Topology {
     /// so that flows spread at each tier.
     fn turn(&self, switch: u32, hash: u32) -> u32 {
         match self.shape {
-            Shape::FatTree { half } if switch >= 2 * half * half => hash / half,
-            Shape::Drack(drack) => drack.turn(switch, hash),
-            Shape::Built { .. } => self.tables().turn(switch, hash),
+            TopologyShape::FatTree { half } if switch >= 2 * half * half => hash / half,
+            TopologyShape::Drack(drack) => drack.turn(switch, hash),
+            TopologyShape::Built { .. } => self.tables().turn(switch, hash),
             _ => hash,
         }
     }
@@ -433,15 +433,15 @@ impl Topology {
     #[inline]
     pub fn owner(&self, port: u32) -> u32 {
         match self.shape {
-            Shape::Star { .. } => 0,
-            Shape::LeafSpine { racks, hosts, spines } => match port.checked_sub(racks * (hosts + spines)) {
+            TopologyShape::Star { .. } => 0,
+            TopologyShape::LeafSpine { racks, hosts, spines } => match port.checked_sub(racks * (hosts + spines)) {
                 Some(port) => racks + port / racks,
                 None => port / (hosts + spines),
             },
-            Shape::FatTree { half } => port / (2 * half),
-            Shape::Drack(drack) => drack.owner(port),
-            Shape::Direct { links, .. } => self.sender(port, links),
-            Shape::Built { .. } => self.tables().owner(port),
+            TopologyShape::FatTree { half } => port / (2 * half),
+            TopologyShape::Drack(drack) => drack.owner(port),
+            TopologyShape::Direct { links, .. } => self.sender(port, links),
+            TopologyShape::Built { .. } => self.tables().owner(port),
         }
     }
 
@@ -454,35 +454,35 @@ impl Topology {
 
     /// Returns the device to which a port leads.
     #[inline]
-    pub fn end(&self, port: u32) -> End {
+    pub fn end(&self, port: u32) -> LinkEnd {
         match self.shape {
-            Shape::Star { .. } => End::Node(port),
-            Shape::LeafSpine { racks, hosts, spines } => {
+            TopologyShape::Star { .. } => LinkEnd::Node(port),
+            TopologyShape::LeafSpine { racks, hosts, spines } => {
                 let ups = racks * (hosts + spines);
                 if port >= ups {
-                    return End::Switch((port - ups) % racks);
+                    return LinkEnd::Switch((port - ups) % racks);
                 }
                 let (leaf, n) = (port / (hosts + spines), port % (hosts + spines));
-                if n < hosts { End::Node(leaf * hosts + n) } else { End::Switch(racks + n - hosts) }
+                if n < hosts { LinkEnd::Node(leaf * hosts + n) } else { LinkEnd::Switch(racks + n - hosts) }
             }
-            Shape::FatTree { half } => {
+            TopologyShape::FatTree { half } => {
                 let (tier, k) = (2 * half * half, 2 * half);
                 let (switch, n) = (port / k, port % k);
                 let (pod, place) = (switch % tier / half, switch % half);
                 match (switch / tier, n < half) {
-                    (0, true) => End::Node(switch * half + n),
-                    (0, false) => End::Switch(tier + pod * half + (n - half)),
-                    (1, true) => End::Switch(pod * half + n),
-                    (1, false) => End::Switch(2 * tier + place * half + (n - half)),
+                    (0, true) => LinkEnd::Node(switch * half + n),
+                    (0, false) => LinkEnd::Switch(tier + pod * half + (n - half)),
+                    (1, true) => LinkEnd::Switch(pod * half + n),
+                    (1, false) => LinkEnd::Switch(2 * tier + place * half + (n - half)),
                     // Core switch g * half + i is linked to aggregation switch g of every pod.
-                    _ => End::Switch(tier + n * half + (switch - 2 * tier) / half),
+                    _ => LinkEnd::Switch(tier + n * half + (switch - 2 * tier) / half),
                 }
             }
-            Shape::Drack(drack) => drack.end(port),
-            Shape::Built { .. } => self.tables().end(port),
-            Shape::Direct { links, .. } => match (&self.graph, port.checked_sub(links)) {
-                (Some(graph), None) => End::Switch(graph.to(port)),
-                (_, node) => End::Node(node.unwrap_or_default()),
+            TopologyShape::Drack(drack) => drack.end(port),
+            TopologyShape::Built { .. } => self.tables().end(port),
+            TopologyShape::Direct { links, .. } => match (&self.graph, port.checked_sub(links)) {
+                (Some(graph), None) => LinkEnd::Switch(graph.to(port)),
+                (_, node) => LinkEnd::Node(node.unwrap_or_default()),
             },
         }
     }
@@ -491,10 +491,10 @@ impl Topology {
     #[inline]
     pub fn link(&self, port: u32) -> Link {
         match (self.end(port), self.pooled_shape()) {
-            (End::Switch(_), None) if let Some(cables) = &self.cables => cables.link(port),
-            (End::Node(_), Some(drack)) if drack.is_cxl(port) => self.cxl_link,
-            (End::Node(_), _) => self.host_link,
-            (End::Switch(_), _) => self.core_link,
+            (LinkEnd::Switch(_), None) if let Some(cables) = &self.cables => cables.link(port),
+            (LinkEnd::Node(_), Some(drack)) if drack.is_cxl(port) => self.cxl_link,
+            (LinkEnd::Node(_), _) => self.host_link,
+            (LinkEnd::Switch(_), _) => self.core_link,
         }
     }
 
@@ -503,11 +503,11 @@ impl Topology {
     pub fn ways(&self, src: NodeId, dst: NodeId) -> u32 {
         match self.shape {
             _ if self.switch_of(src) == self.switch_of(dst) => 1,
-            Shape::Star { .. } | Shape::Direct { .. } => 1,
-            Shape::LeafSpine { spines, .. } => spines,
-            Shape::FatTree { half } => half,
-            Shape::Built { .. } => self.tables().next_ports(self.switch_of(src), dst).len() as u32,
-            Shape::Drack(Drack { wiring }) => wiring.hosts_per_rack,
+            TopologyShape::Star { .. } | TopologyShape::Direct { .. } => 1,
+            TopologyShape::LeafSpine { spines, .. } => spines,
+            TopologyShape::FatTree { half } => half,
+            TopologyShape::Built { .. } => self.tables().next_ports(self.switch_of(src), dst).len() as u32,
+            TopologyShape::Drack(DrackNumbering { wiring }) => wiring.hosts_per_rack,
         }
     }
 
@@ -522,9 +522,9 @@ impl Topology {
 
     /// Returns the switch ports on the path of a flow, in order.
     pub fn path(&self, src: NodeId, dst: NodeId, hash: u32) -> impl Iterator<Item = u32> + '_ {
-        let mut at = End::Switch(self.switch_at(self.attachment(src, dst, hash)));
+        let mut at = LinkEnd::Switch(self.switch_at(self.attachment(src, dst, hash)));
         std::iter::from_fn(move || {
-            let End::Switch(switch) = at else { return None };
+            let LinkEnd::Switch(switch) = at else { return None };
             let port = self.route(switch, dst, hash);
             at = self.end(port);
             Some(port)

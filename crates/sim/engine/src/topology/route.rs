@@ -5,18 +5,18 @@ use std::ops::Range;
 /// Ports by which a switch can forward a packet, or links by which a packet can leave its node. They are two ranges,
 /// and the second is usually empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Route {
+pub(super) struct NextHops {
     pub first: Range<u32>,
     pub then: Range<u32>,
 }
 
-impl Route {
-    pub(super) fn only(port: u32) -> Route {
-        Route::among(port..port + 1)
+impl NextHops {
+    pub(super) fn only(port: u32) -> NextHops {
+        NextHops::among(port..port + 1)
     }
 
-    pub(super) fn among(first: Range<u32>) -> Route {
-        Route { first, then: 0..0 }
+    pub(super) fn among(first: Range<u32>) -> NextHops {
+        NextHops { first, then: 0..0 }
     }
 
     pub(super) fn len(&self) -> u32 {

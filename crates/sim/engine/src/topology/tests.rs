@@ -29,7 +29,7 @@ proptest! {
         let (src, dst) = (src % topology.nodes(), dst % topology.nodes());
         let path: Vec<u32> = topology.path(src, dst, hash).take(10).collect();
         prop_assert!(path.iter().all(|port| *port < topology.ports()));
-        prop_assert_eq!(topology.end(*path.last().unwrap()), End::Node(dst));
+        prop_assert_eq!(topology.end(*path.last().unwrap()), LinkEnd::Node(dst));
         prop_assert!([1, 3, 5].contains(&path.len()), "{path:?}");
         prop_assert_eq!(path.len() == 1, topology.switch_of(src) == topology.switch_of(dst));
         // The path back of the same flow's acknowledgements is as long.
@@ -51,7 +51,7 @@ proptest! {
         (0..topology.nodes()).for_each(|node| nodes[parts[topology.switch_of(node) as usize] as usize] += 1);
         // At most one rack or pod apart.
         let group = match topology.shape {
-            Shape::FatTree { half } => half * half,
+            TopologyShape::FatTree { half } => half * half,
             _ => topology.racks().hosts,
         };
         let (least, most) = (nodes.iter().min().unwrap(), nodes.iter().max().unwrap());
@@ -65,11 +65,11 @@ proptest! {
         for port in 0..topology.ports() {
             let from = topology.owner(port);
             match topology.end(port) {
-                End::Node(node) => {
+                LinkEnd::Node(node) => {
                     prop_assert_eq!(topology.switch_of(node), from);
                     to_nodes[node as usize] += 1;
                 }
-                End::Switch(to) => {
+                LinkEnd::Switch(to) => {
                     prop_assert!(to < topology.switches() && to != from);
                     *cables.entry((from.min(to), from.max(to))).or_insert(0) += if from < to { 1 } else { 100 };
                 }

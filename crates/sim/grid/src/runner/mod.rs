@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use unrack_record::{KeptPoints, RecordError};
 
 /// Point of a grid.
-pub trait Point: Sync {
+pub trait RunPoint: Sync {
     /// Result of a run, in the form in which it is stored.
     type Found: Serialize + DeserializeOwned + Send;
     type Error: From<RecordError> + Send;
@@ -28,7 +28,7 @@ pub trait Point: Sync {
     fn run(&self, share: &mut PointProgress<'_>) -> Result<Self::Found, Self::Error>;
 }
 
-impl<P: Point> Point for &P {
+impl<P: RunPoint> RunPoint for &P {
     type Found = P::Found;
     type Error = P::Error;
 
@@ -56,7 +56,7 @@ pub fn cores() -> NonZeroUsize {
 ///
 /// # Errors
 /// Returns the error of the first point, in the order of the grid, that could not be run or stored.
-pub fn run<P: Point>(
+pub fn run<P: RunPoint>(
     points: &[P],
     kept: &KeptPoints,
     threads: NonZeroUsize,
@@ -72,7 +72,7 @@ pub fn run<P: Point>(
     Ok(found.into_iter().map(|found| found.expect("every point was run")).collect())
 }
 
-fn one<P: Point>(point: &P, kept: &KeptPoints, watch: &impl GridWatch) -> Result<P::Found, P::Error> {
+fn one<P: RunPoint>(point: &P, kept: &KeptPoints, watch: &impl GridWatch) -> Result<P::Found, P::Error> {
     let mut share = PointProgress::new(watch);
     // Meanwhile, an equal point of this grid, or another run of the grid, may have stored the result.
     if let Some(found) = kept.read(point.scenario_hash(), &point.asked()) {

@@ -3,7 +3,7 @@
 use super::*;
 use std::collections::BTreeSet;
 use unrack_record::Build;
-use unrack_testing::Folder;
+use unrack_testing::TestFolder;
 
 /// A point whose result is twice its number; it counts its runs.
 struct Double<'a> {
@@ -26,7 +26,7 @@ impl From<RecordError> for Failed {
     }
 }
 
-impl Point for Double<'_> {
+impl RunPoint for Double<'_> {
     type Found = usize;
     type Error = Failed;
 
@@ -51,7 +51,7 @@ fn points<'a>(runs: &'a AtomicUsize, broken: &'a [usize]) -> Vec<Double<'a>> {
 }
 
 /// Opens the points kept in a folder by a build of these sources; all builds have the same version.
-fn kept(folder: &Folder, sources: &str) -> KeptPoints {
+fn kept(folder: &TestFolder, sources: &str) -> KeptPoints {
     let build = Build { version: "1".into(), commit: None, tree_changed: None, sources: sources.into() };
     KeptPoints::open(&**folder, &build).unwrap()
 }
@@ -63,7 +63,7 @@ fn threads(count: usize) -> NonZeroUsize {
 #[test]
 fn results_are_in_the_order_of_the_points_on_any_number_of_threads() {
     for count in [1, 3, 50] {
-        let (folder, runs) = (Folder::new("grid-order"), AtomicUsize::new(0));
+        let (folder, runs) = (TestFolder::new("grid-order"), AtomicUsize::new(0));
         let found = run(&points(&runs, &[]), &kept(&folder, "a"), threads(count), &()).unwrap();
         assert_eq!(found, (0..POINTS).map(|n| 2 * n).collect::<Vec<_>>(), "{count} threads");
     }
@@ -71,7 +71,7 @@ fn results_are_in_the_order_of_the_points_on_any_number_of_threads() {
 
 #[test]
 fn only_what_this_build_has_not_kept_is_run() {
-    let (folder, runs) = (Folder::new("grid-builds"), AtomicUsize::new(0));
+    let (folder, runs) = (TestFolder::new("grid-builds"), AtomicUsize::new(0));
     let all = points(&runs, &[]);
     let ran = |some: &[Double<'_>], sources| {
         runs.store(0, Ordering::Relaxed);
@@ -86,7 +86,7 @@ fn only_what_this_build_has_not_kept_is_run() {
 
 #[test]
 fn equal_points_are_run_once() {
-    let (folder, runs) = (Folder::new("grid-equal"), AtomicUsize::new(0));
+    let (folder, runs) = (TestFolder::new("grid-equal"), AtomicUsize::new(0));
     let all = [points(&runs, &[]), points(&runs, &[])].into_iter().flatten().collect::<Vec<_>>();
     let found = run(&all, &kept(&folder, "a"), threads(1), &()).unwrap();
     assert_eq!((found.len(), runs.load(Ordering::Relaxed)), (2 * POINTS, POINTS));
@@ -94,7 +94,7 @@ fn equal_points_are_run_once() {
 
 #[test]
 fn the_first_error_is_told_and_what_was_finished_is_kept() {
-    let (folder, runs) = (Folder::new("grid-error"), AtomicUsize::new(0));
+    let (folder, runs) = (TestFolder::new("grid-error"), AtomicUsize::new(0));
     for count in [1, 4] {
         let failed = run(&points(&runs, &[7, 9]), &kept(&folder, "a"), threads(count), &());
         assert_eq!(failed, Err(Failed::At(7)), "{count} threads");
@@ -115,7 +115,7 @@ fn watchers_see_every_point_to_its_end() {
             self.1.fetch_add(steps as usize, Ordering::Relaxed);
         }
     }
-    let (folder, runs) = (Folder::new("grid-watch"), AtomicUsize::new(0));
+    let (folder, runs) = (TestFolder::new("grid-watch"), AtomicUsize::new(0));
     let all = points(&runs, &[]);
     run(&all[..4], &kept(&folder, "a"), threads(2), &()).unwrap();
     let seen = Seen(Mutex::default(), AtomicUsize::new(0));

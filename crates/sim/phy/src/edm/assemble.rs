@@ -1,7 +1,7 @@
 //! Assembly of memory blocks into messages.
 
 use super::check::Check;
-use super::layout::{ControlFields, G, HEAD, Kind, MS, MST, MT, N, Short, Start, TAIL};
+use super::layout::{ControlFields, G, HEAD, Kind, MS, MST, MT, N, Short, StartFields, TAIL};
 use super::message::{Body, MemoryMessage, RmwOperation, body_length, data_blocks};
 use crate::block::Block;
 
@@ -50,15 +50,15 @@ impl Malformed {
 /// Assembler of the memory blocks of one line. It takes the blocks in order.
 #[derive(Debug, Clone, Default)]
 pub struct Assembler {
-    open: Open,
+    open: OpenMessage,
     counts: [u64; Malformed::ALL.len()],
 }
 
 /// State of the open message, if there is one.
 #[derive(Debug, Clone, Default)]
-struct Open {
+struct OpenMessage {
     /// Fields of its /MS/, or `None` if no message is open.
-    start: Option<Start>,
+    start: Option<StartFields>,
     /// Length of its body, in bytes.
     length: usize,
     /// Body of the message, followed by the remains of a longer message before it. The body is written in place,
@@ -141,7 +141,7 @@ impl Assembler {
 
     /// Closes the open message, and returns its start.
     #[inline(always)]
-    fn close(&mut self) -> Option<Start> {
+    fn close(&mut self) -> Option<StartFields> {
         self.open.expected = 0;
         self.open.start.take()
     }
@@ -149,7 +149,7 @@ impl Assembler {
     #[inline(always)]
     fn start(&mut self, payload: u64) -> Result<(), Malformed> {
         let was_open = self.close().is_some();
-        let start = Start::parse(payload).ok_or(Malformed::Field)?;
+        let start = StartFields::parse(payload).ok_or(Malformed::Field)?;
         let length = body_length(&start).ok_or(Malformed::Field)?;
         let expected = data_blocks(length);
         let open = &mut self.open;
@@ -167,7 +167,7 @@ impl Assembler {
     fn end(&mut self, payload: u64) -> Result<MemoryMessage, Malformed> {
         let is_short = self.open.came < self.open.expected;
         let start = self.close().ok_or(Malformed::Stray)?;
-        let Open { length, came, carried, check, .. } = self.open;
+        let OpenMessage { length, came, carried, check, .. } = self.open;
         let check = check.block(payload);
         if is_short || !check.holds() {
             let why = if is_short { Malformed::Short } else { Malformed::Check };
@@ -209,7 +209,7 @@ impl Assembler {
     }
 }
 
-impl Open {
+impl OpenMessage {
     /// Handles the leading data blocks, as far as data is expected. Returns their number.
     #[inline(always)]
     fn data(&mut self, blocks: &[Block]) -> usize {
@@ -229,8 +229,8 @@ impl Open {
 }
 
 #[inline(always)]
-fn parse_body(start: &Start, mut body: Vec<u8>) -> Option<Body> {
-    let Start { kind, last, size, .. } = *start;
+fn parse_body(start: &StartFields, mut body: Vec<u8>) -> Option<Body> {
+    let StartFields { kind, last, size, .. } = *start;
     if kind == Kind::Response {
         return Some(Body::Response { last, data: body });
     }

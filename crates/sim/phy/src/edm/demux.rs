@@ -24,12 +24,12 @@ pub struct Demux {
     unfinished: usize,
     /// Whether a block outside of frames has been on the line since the last frame ended.
     gap: bool,
-    wrong: Wrong,
+    wrong: WrongBlocks,
 }
 
 /// Counts of blocks that a correct sender never sends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Wrong {
+pub struct WrongBlocks {
     /// Sync header 0 or 3.
     pub headers: u64,
     /// Block types that neither the standard nor EDM has.
@@ -40,10 +40,10 @@ pub struct Wrong {
     pub frames: u64,
 }
 
-impl Wrong {
+impl WrongBlocks {
     /// Returns whether any such block was counted. If so, the link is disabled (§3.3).
     pub fn any(&self) -> bool {
-        *self != Wrong::default()
+        *self != WrongBlocks::default()
     }
 }
 
@@ -83,12 +83,12 @@ impl Demux {
             kept: VecDeque::new(),
             unfinished: 0,
             gap: false,
-            wrong: Wrong::default(),
+            wrong: WrongBlocks::default(),
         }
     }
 
     /// Returns the counts of blocks that a correct sender never sends.
-    pub fn wrong(&self) -> Wrong {
+    pub fn wrong(&self) -> WrongBlocks {
         self.wrong
     }
 

@@ -70,7 +70,7 @@ impl Kind {
 
 /// Fields of /MS/.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Start {
+pub struct StartFields {
     pub kind: Kind,
     pub last: bool,
     pub node: u16,
@@ -124,7 +124,7 @@ fn id_of(payload: u64) -> u8 {
     bits(payload, 20, 8) as u8
 }
 
-impl Start {
+impl StartFields {
     /// Returns the /MS/ block.
     pub fn block(&self) -> Block {
         let fields = (self.kind as u64) << 8 | u64::from(self.last) << 10 | u64::from(self.size) << 28;
@@ -133,8 +133,8 @@ impl Start {
     }
 
     /// Parses the payload of /MS/. Returns `None` if unused bits are set.
-    pub fn parse(payload: u64) -> Option<Start> {
-        let start = Start {
+    pub fn parse(payload: u64) -> Option<StartFields> {
+        let start = StartFields {
             kind: Kind::ALL[bits(payload, 8, 2) as usize],
             last: bits(payload, 10, 1) == 1,
             node: node_of(payload),

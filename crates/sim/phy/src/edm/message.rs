@@ -2,7 +2,7 @@
 
 use super::check::Check;
 use super::layout::{
-    HEAD, Kind, MT, SHORT_ADDRESS, SHORT_ALIGN, SHORT_BYTES, SHORT_DATA, Short, Start, TAIL,
+    HEAD, Kind, MT, SHORT_ADDRESS, SHORT_ALIGN, SHORT_BYTES, SHORT_DATA, Short, StartFields, TAIL,
 };
 use crate::block::Block;
 
@@ -99,7 +99,7 @@ impl RmwOperation {
 }
 
 /// Returns the number of bytes in the body of a message with this start, or `None` if the start is invalid.
-pub fn body_length(start: &Start) -> Option<usize> {
+pub fn body_length(start: &StartFields) -> Option<usize> {
     match start.kind {
         Kind::Read => (start.last && start.size > 0).then_some(8),
         Kind::Write => (start.size > 0).then_some(8 + usize::from(start.size)),
@@ -148,7 +148,7 @@ impl MemoryMessage {
         let front = &front.words[..front.count];
         let head = front.first().map_or(of_data, |first| *first as u16);
         let MemoryMessage { node, id, .. } = *self;
-        let first = Start { kind: self.kind(), last, node, id, size, head: head.to_le_bytes() }.block();
+        let first = StartFields { kind: self.kind(), last, node, id, size, head: head.to_le_bytes() }.block();
         let mut check = Check::START.block(first.payload);
         let mut checked = |payload| {
             check = check.block(payload);
@@ -200,34 +200,34 @@ impl MemoryMessage {
 
     /// Returns the size for /MS/, whether this is the last chunk, the front of the body, and the data.
     #[inline]
-    fn parts(&self) -> (u16, bool, Front, &[u8]) {
+    fn parts(&self) -> (u16, bool, BodyFront, &[u8]) {
         let size = |data: &[u8]| u16::try_from(data.len()).expect("a chunk has at most 65,535 bytes");
         match &self.body {
-            Body::Read { address, bytes } => (*bytes, true, Front::from_words(&[*address]), &[]),
+            Body::Read { address, bytes } => (*bytes, true, BodyFront::from_words(&[*address]), &[]),
             Body::Write { address, last, data } => {
                 assert!(!data.is_empty(), "a write has data");
-                (size(data), *last, Front::from_words(&[*address]), data)
+                (size(data), *last, BodyFront::from_words(&[*address]), data)
             }
             Body::Modify { address, operation } => {
                 let ([first, second], count) = operation.operands();
-                (operation.opcode(), true, Front::from_words(&[*address, first, second][..=count]), &[])
+                (operation.opcode(), true, BodyFront::from_words(&[*address, first, second][..=count]), &[])
             }
-            Body::Response { last, data } => (size(data), *last, Front::from_words(&[]), data),
+            Body::Response { last, data } => (size(data), *last, BodyFront::from_words(&[]), data),
         }
     }
 }
 
 /// Front of a body: the address and the operands.
 #[derive(Debug, Clone, Copy)]
-struct Front {
+struct BodyFront {
     words: [u64; 3],
     count: usize,
 }
 
-impl Front {
+impl BodyFront {
     #[inline]
-    fn from_words(words: &[u64]) -> Front {
-        let mut front = Front { words: [0; 3], count: words.len() };
+    fn from_words(words: &[u64]) -> BodyFront {
+        let mut front = BodyFront { words: [0; 3], count: words.len() };
         front.words[..words.len()].copy_from_slice(words);
         front
     }

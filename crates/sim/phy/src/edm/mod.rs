@@ -17,6 +17,6 @@ pub mod mux;
 
 pub use assemble::{Assembler, Event, Malformed};
 pub use demux::Demux;
-pub use layout::{ControlFields, Kind, Start};
+pub use layout::{ControlFields, Kind, StartFields};
 pub use message::{Body, MemoryMessage, RmwOperation};
 pub use mux::{Mux, MuxPolicy};

@@ -43,7 +43,7 @@ pub struct Mux {
 
 /// Result of a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sent {
+pub struct MuxOutput {
     pub block: Block,
     /// Whether the block is the memory block that was offered.
     pub took_memory: bool,
@@ -77,7 +77,7 @@ impl Mux {
     ///
     /// # Panics
     /// If the encoder gives a block although it is stopped, or gives none although it must.
-    pub fn tick(&mut self, frame: Option<Block>, memory: Option<Block>) -> Sent {
+    pub fn tick(&mut self, frame: Option<Block>, memory: Option<Block>) -> MuxOutput {
         assert_eq!(frame.is_some(), self.takes_frame_block(), "the encoder keeps to the back-pressure");
         self.held_up >>= 1;
         self.buffer.extend(frame);
@@ -88,7 +88,7 @@ impl Mux {
         if !is_memorys {
             self.buffer.pop_front();
             self.frame_open = opens_frame(head, self.frame_open);
-            return Sent { block: head, took_memory: false };
+            return MuxOutput { block: head, took_memory: false };
         }
         if replaceable {
             self.buffer.pop_front();
@@ -96,11 +96,11 @@ impl Mux {
             self.held_up |= 1 << (BACK_PRESSURE - 1);
         }
         let Some(block) = memory else {
-            return Sent { block: Block::IDLE, took_memory: false };
+            return MuxOutput { block: Block::IDLE, took_memory: false };
         };
         debug_assert!(!block.is_data() || self.message_open, "data of a message that has not begun");
         self.message_open = opens_message(block, self.message_open);
-        Sent { block, took_memory: true }
+        MuxOutput { block, took_memory: true }
     }
 
     fn is_memorys(&self, has_block: bool, frame_waits: bool) -> bool {

@@ -1,7 +1,7 @@
 //! Extraction of frames from columns.
 
 use super::{FCS, MAX_FRAME, MIN_FRAME};
-use crate::pcs::code::Class;
+use crate::pcs::code::BlockClass;
 use crate::pcs::column::{Column, START, TERMINATE};
 
 /// Reason why received columns are not a valid frame.
@@ -46,12 +46,12 @@ impl Deframer {
     #[inline]
     pub fn handle(&mut self, column: Column) -> Option<Result<&[u8], FrameError>> {
         let class = match column.control {
-            0 => Class::Data,
-            _ if is_start(column, 0) || is_start(column, 4) => Class::Start,
+            0 => BlockClass::Data,
+            _ if is_start(column, 0) || is_start(column, 4) => BlockClass::Start,
             control => {
                 let end = control.trailing_zeros() as usize;
                 let is_end = control == 0xff << end && column.lane(end) == TERMINATE;
-                if is_end { Class::Terminate } else { Class::Control }
+                if is_end { BlockClass::Terminate } else { BlockClass::Control }
             }
         };
         self.handle_class(class, column)
@@ -59,21 +59,21 @@ impl Deframer {
 
     /// Does the same as [`Deframer::handle`] for a column whose class is known.
     #[inline(always)]
-    pub(crate) fn handle_class(&mut self, class: Class, column: Column) -> Option<Result<&[u8], FrameError>> {
+    pub(crate) fn handle_class(&mut self, class: BlockClass, column: Column) -> Option<Result<&[u8], FrameError>> {
         let was_open = self.open;
         match class {
-            Class::Data => {
+            BlockClass::Data => {
                 self.add(column.data, 8);
                 None
             }
-            Class::Start => {
+            BlockClass::Start => {
                 let lane = if column.is_control(4) { 4 } else { 0 };
                 self.open = true;
                 self.length = 0;
                 self.add(column.data >> (8 * lane), 8 - lane);
                 was_open.then_some(Err(FrameError::Broken))
             }
-            Class::Terminate if was_open => {
+            BlockClass::Terminate if was_open => {
                 self.open = false;
                 self.add(column.data, column.control.trailing_zeros() as usize);
                 Some(self.check())

@@ -1,7 +1,7 @@
 //! Conversion of frames to columns.
 
 use super::{FCS, GAP, MIN_FRAME};
-use crate::pcs::column::{Column, Columns, IDLE, TERMINATE};
+use crate::pcs::column::{Column, ColumnSink, IDLE, TERMINATE};
 
 /// Start character, preamble and start-of-frame delimiter.
 const PREAMBLE: u64 = 0xd555_5555_5555_55fb;
@@ -23,7 +23,7 @@ impl Framer {
     ///
     /// `contents` begin with the destination address and do not include the FCS.
     #[inline(always)]
-    pub fn frame(&mut self, contents: &[u8], columns: &mut impl Columns) {
+    pub fn frame(&mut self, contents: &[u8], columns: &mut impl ColumnSink) {
         let mut padded = [0; MIN_FRAME];
         let contents = match padded.get_mut(..contents.len()) {
             Some(room) if contents.len() < MIN_FRAME => {
@@ -37,7 +37,7 @@ impl Framer {
 
     /// Adds `count` idle columns.
     #[inline]
-    pub fn idle(&mut self, count: usize, columns: &mut impl Columns) {
+    pub fn idle(&mut self, count: usize, columns: &mut impl ColumnSink) {
         (0..count).for_each(|_| columns.column(Column::IDLE));
         if count > 0 {
             (self.in_lane_4, self.deficit) = (false, 0);
@@ -45,7 +45,7 @@ impl Framer {
     }
 
     #[inline(always)]
-    fn add(&mut self, contents: &[u8], fcs: u32, columns: &mut impl Columns) {
+    fn add(&mut self, contents: &[u8], fcs: u32, columns: &mut impl ColumnSink) {
         let mut words = contents;
         if self.in_lane_4 {
             columns.column(Column { data: IDLES >> 32 | PREAMBLE << 32, control: 0x1f });
@@ -67,7 +67,7 @@ impl Framer {
 
     /// Adds the last bytes of a frame, at most 11, the end, and the gap.
     #[inline(always)]
-    fn end(&mut self, mut tail: u128, mut length: usize, columns: &mut impl Columns) {
+    fn end(&mut self, mut tail: u128, mut length: usize, columns: &mut impl ColumnSink) {
         if length >= 8 {
             columns.data(std::iter::once(tail as u64));
             tail >>= 64;

@@ -6,7 +6,7 @@ use crate::block::{Block, DATA, types};
 
 /// Class of a column or block: `T_TYPE` and `R_TYPE` of §49.2.13.2.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
+pub enum BlockClass {
     /// Control characters or ordered sets between frames.
     Control,
     Start,
@@ -23,26 +23,26 @@ const ERROR_CODE: u64 = 0x1e;
 
 /// Returns the block of a column, or an error block if the standard has no block for the column.
 #[inline(always)]
-pub fn encode(column: Column) -> (Class, Block) {
+pub fn encode(column: Column) -> (BlockClass, Block) {
     if column.control == 0 {
-        return (Class::Data, Block::data(column.data));
+        return (BlockClass::Data, Block::data(column.data));
     }
     if column == Column::IDLE {
-        return (Class::Control, Block::IDLE);
+        return (BlockClass::Control, Block::IDLE);
     }
     if column.control == 0x01 && column.lane(0) == START {
-        return (Class::Start, Block::control(u64::from(types::START_0) | column.data & !0xff));
+        return (BlockClass::Start, Block::control(u64::from(types::START_0) | column.data & !0xff));
     }
     if column.control == 0x1f && column.data & UP_TO_START_4 == STARTED_4 {
-        return (Class::Start, Block::control(u64::from(types::START_4) | column.data & !UP_TO_START_4));
+        return (BlockClass::Start, Block::control(u64::from(types::START_4) | column.data & !UP_TO_START_4));
     }
     let end = column.control.trailing_zeros() as usize;
     let before = below(end);
     if column.control == 0xff << end && column.data & !before == ENDED << (8 * end) {
         let data = (column.data & before) << 8;
-        return (Class::Terminate, Block::control(u64::from(types::TERMINATE[end]) | data));
+        return (BlockClass::Terminate, Block::control(u64::from(types::TERMINATE[end]) | data));
     }
-    encode_rest(column).unwrap_or((Class::Error, Block::ERROR))
+    encode_rest(column).unwrap_or((BlockClass::Error, Block::ERROR))
 }
 
 /// End of a frame in lane 0, followed by idle characters.
@@ -60,7 +60,7 @@ fn below(lane: usize) -> u64 {
 
 /// Encodes columns with control characters that do not occur in every frame.
 #[inline(never)]
-fn encode_rest(column: Column) -> Option<(Class, Block)> {
+fn encode_rest(column: Column) -> Option<(BlockClass, Block)> {
     let is_start = |lane: usize| column.is_control(lane) && column.lane(lane) == START;
     let built = |class, kind: u8, fields: u64| Some((class, Block::control(u64::from(kind) | fields)));
     match column.control {
@@ -68,20 +68,20 @@ fn encode_rest(column: Column) -> Option<(Class, Block)> {
             let first = ordered(column, 0)? << 32;
             let sets = column.data & 0xffff_ff00 | column.data & 0xffff_ff00_0000_0000;
             if is_start(4) {
-                return built(Class::Start, types::ORDERED_START, sets | first);
+                return built(BlockClass::Start, types::ORDERED_START, sets | first);
             }
-            built(Class::Control, types::ORDERED_0_4, sets | first | ordered(column, 4)? << 36)
+            built(BlockClass::Control, types::ORDERED_0_4, sets | first | ordered(column, 4)? << 36)
         }
         0x1f => {
             let (codes, rest) = (codes(column, 0..4, 8)?, column.data & 0xffff_ff00_0000_0000);
             if is_start(4) {
-                return built(Class::Start, types::START_4, codes | rest);
+                return built(BlockClass::Start, types::START_4, codes | rest);
             }
-            built(Class::Control, types::ORDERED_4, codes | rest | ordered(column, 4)? << 36)
+            built(BlockClass::Control, types::ORDERED_4, codes | rest | ordered(column, 4)? << 36)
         }
         0xf1 => {
             let set = column.data & 0xffff_ff00 | ordered(column, 0)? << 32;
-            built(Class::Control, types::ORDERED_0, set | codes(column, 4..8, 36)?)
+            built(BlockClass::Control, types::ORDERED_0, set | codes(column, 4..8, 36)?)
         }
         mask => {
             let end = mask.trailing_zeros() as usize;
@@ -91,9 +91,9 @@ fn encode_rest(column: Column) -> Option<(Class, Block)> {
             if column.lane(end) == TERMINATE {
                 let data = (column.data & below(end)) << 8;
                 let codes = codes(column, end + 1..8, 15 + 7 * end)?;
-                return built(Class::Terminate, types::TERMINATE[end], data | codes);
+                return built(BlockClass::Terminate, types::TERMINATE[end], data | codes);
             }
-            if end == 0 { built(Class::Control, types::CONTROLS, codes(column, 0..8, 8)?) } else { None }
+            if end == 0 { built(BlockClass::Control, types::CONTROLS, codes(column, 0..8, 8)?) } else { None }
         }
     }
 }
@@ -143,52 +143,52 @@ const END_LANES: [u8; 256] = {
 
 /// Returns the column of a block, or an error column if it is not a block of the standard.
 #[inline(always)]
-pub fn decode(block: Block) -> (Class, Column) {
+pub fn decode(block: Block) -> (BlockClass, Column) {
     if block.header == DATA {
-        return (Class::Data, Column::data(block.payload));
+        return (BlockClass::Data, Column::data(block.payload));
     }
     if block == Block::IDLE {
-        return (Class::Control, Column::IDLE);
+        return (BlockClass::Control, Column::IDLE);
     }
     let payload = block.payload;
     let kind = block.block_type().unwrap_or(0);
     if kind == types::START_0 {
-        return (Class::Start, Column { data: payload & !0xff | u64::from(START), control: 0x01 });
+        return (BlockClass::Start, Column { data: payload & !0xff | u64::from(START), control: 0x01 });
     }
     if kind == types::START_4 && payload & UP_TO_START_4 & !0xff == 0 {
-        return (Class::Start, Column { data: payload & !0xff | STARTED_4, control: 0x1f });
+        return (BlockClass::Start, Column { data: payload & !0xff | STARTED_4, control: 0x1f });
     }
     let end = usize::from(END_LANES[usize::from(kind)]);
     if end < 8 && payload >> 8 & !below(end) == 0 {
-        return (Class::Terminate, Column { data: payload >> 8 | ENDED << (8 * end), control: 0xff << end });
+        return (BlockClass::Terminate, Column { data: payload >> 8 | ENDED << (8 * end), control: 0xff << end });
     }
-    decode_rest(block).unwrap_or((Class::Error, Column::ERROR))
+    decode_rest(block).unwrap_or((BlockClass::Error, Column::ERROR))
 }
 
 /// Decodes control blocks that do not occur in every frame.
 #[inline(never)]
-fn decode_rest(block: Block) -> Option<(Class, Column)> {
+fn decode_rest(block: Block) -> Option<(BlockClass, Column)> {
     let payload = block.payload;
     let high = payload & 0xffff_ff00_0000_0000;
     let low = payload & 0xffff_ff00;
     let start = u64::from(START);
     let built = |class, data, control| Some((class, Column { data, control }));
     match block.block_type()? {
-        types::CONTROLS => built(Class::Control, characters(payload >> 8, 0..8)?, 0xff),
-        types::START_4 => built(Class::Start, characters(payload >> 8, 0..4)? | start << 32 | high, 0x1f),
+        types::CONTROLS => built(BlockClass::Control, characters(payload >> 8, 0..8)?, 0xff),
+        types::START_4 => built(BlockClass::Start, characters(payload >> 8, 0..4)? | start << 32 | high, 0x1f),
         types::ORDERED_4 => {
             let set = set_of(payload >> 36)? << 32;
-            built(Class::Control, characters(payload >> 8, 0..4)? | set | high, 0x1f)
+            built(BlockClass::Control, characters(payload >> 8, 0..4)? | set | high, 0x1f)
         }
         types::ORDERED_0 => {
             let set = set_of(payload >> 32)? | low;
-            built(Class::Control, set | characters(payload >> 36, 4..8)?, 0xf1)
+            built(BlockClass::Control, set | characters(payload >> 36, 4..8)?, 0xf1)
         }
         types::ORDERED_0_4 => {
             let sets = set_of(payload >> 32)? | set_of(payload >> 36)? << 32;
-            built(Class::Control, sets | low | high, 0x11)
+            built(BlockClass::Control, sets | low | high, 0x11)
         }
-        types::ORDERED_START => built(Class::Start, set_of(payload >> 32)? | low | start << 32 | high, 0x11),
+        types::ORDERED_START => built(BlockClass::Start, set_of(payload >> 32)? | low | start << 32 | high, 0x11),
         kind => {
             let end = usize::from(END_LANES[usize::from(kind)]);
             if end == 8 {
@@ -196,7 +196,7 @@ fn decode_rest(block: Block) -> Option<(Class, Column)> {
             }
             let data = payload >> 8 & below(end);
             let after = characters(payload >> (15 + 7 * end).min(63), end + 1..8)?;
-            built(Class::Terminate, data | u64::from(TERMINATE) << (8 * end) | after, 0xff << end)
+            built(BlockClass::Terminate, data | u64::from(TERMINATE) << (8 * end) | after, 0xff << end)
         }
     }
 }
@@ -245,8 +245,8 @@ mod tests {
 
     #[test]
     fn error_characters_are_no_part_of_a_block() {
-        assert_eq!(decode(Block::ERROR), (Class::Error, Column::ERROR));
-        assert_eq!(encode(Column::ERROR), (Class::Error, Block::ERROR));
+        assert_eq!(decode(Block::ERROR), (BlockClass::Error, Column::ERROR));
+        assert_eq!(encode(Column::ERROR), (BlockClass::Error, Block::ERROR));
         let codes = (0..8).fold(0x1e, |payload, lane| payload | ERROR_CODE << (8 + 7 * lane));
         assert_eq!(Block::ERROR.payload, codes, "eight times table 49-1's code of an error");
     }

@@ -46,7 +46,7 @@ impl Column {
 }
 
 /// Consumer of columns.
-pub trait Columns {
+pub trait ColumnSink {
     /// Handles a column.
     fn column(&mut self, column: Column);
 
@@ -56,7 +56,7 @@ pub trait Columns {
     }
 }
 
-impl Columns for Vec<Column> {
+impl ColumnSink for Vec<Column> {
     fn column(&mut self, column: Column) {
         self.push(column);
     }

@@ -17,7 +17,7 @@ pub mod scramble;
 pub mod state;
 
 pub use bits::Line;
-pub use column::{Column, Columns};
+pub use column::{Column, ColumnSink};
 pub use lock::BlockSync;
 pub use scramble::{Descrambler, Scrambler};
-pub use state::{Decoder, Encoder};
+pub use state::{BlockDecoder, Encoder};

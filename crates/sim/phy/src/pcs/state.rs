@@ -1,6 +1,6 @@
 //! Checks of the order of blocks, by the transmit and receive state diagrams (figures 49-16 and 49-17).
 
-use super::code::{self, Class};
+use super::code::{self, BlockClass};
 use super::column::Column;
 use crate::block::Block;
 
@@ -55,26 +55,26 @@ impl Encoder {
 /// Figure 49-17 looks ahead by one block, because a frame has ended only if the next block may follow an end.
 /// Therefore a column is returned one call after its block was passed in.
 #[derive(Debug, Clone)]
-pub struct Decoder {
+pub struct BlockDecoder {
     state: State,
     /// Column of the last block, which was not returned yet.
     held: Column,
-    held_class: Class,
+    held_class: BlockClass,
     errors: u64,
 }
 
-impl Default for Decoder {
+impl Default for BlockDecoder {
     fn default() -> Self {
-        Decoder { state: State::Init, held: Column::LOCAL_FAULT, held_class: Class::Control, errors: 0 }
+        BlockDecoder { state: State::Init, held: Column::LOCAL_FAULT, held_class: BlockClass::Control, errors: 0 }
     }
 }
 
-impl Decoder {
+impl BlockDecoder {
     /// Handles a block, and returns the column of the block *before* it. The first result is a local fault.
     #[inline(always)]
     pub fn decode(&mut self, block: Block) -> Column {
         let (class, column) = code::decode(block);
-        let ends_well = matches!(class, Class::Start | Class::Control);
+        let ends_well = matches!(class, BlockClass::Start | BlockClass::Control);
         self.state = next(self.state, self.held_class, ends_well);
         let held = self.held;
         (self.held_class, self.held) = (class, column);
@@ -93,13 +93,13 @@ impl Decoder {
 
 /// Returns the state that follows `state` after a block of this class. An end counts only if it `ends_well`.
 #[inline]
-pub(crate) fn next(state: State, class: Class, ends_well: bool) -> State {
+pub(crate) fn next(state: State, class: BlockClass, ends_well: bool) -> State {
     let in_frame = matches!(state, State::Data | State::Error);
     match class {
-        Class::Data if in_frame => State::Data,
-        Class::Terminate if in_frame && ends_well => State::Terminate,
-        Class::Control if state != State::Data => State::Control,
-        Class::Start if !in_frame => State::Data,
+        BlockClass::Data if in_frame => State::Data,
+        BlockClass::Terminate if in_frame && ends_well => State::Terminate,
+        BlockClass::Control if state != State::Data => State::Control,
+        BlockClass::Start if !in_frame => State::Data,
         _ => State::Error,
     }
 }

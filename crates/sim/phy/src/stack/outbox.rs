@@ -6,10 +6,10 @@ use std::collections::VecDeque;
 
 /// The two queues from a host to its line. Each entry contains the cycle from which on it may leave.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Outbox {
+pub(super) struct HostOutbox {
     control: VecDeque<(u64, Block)>,
     data: VecDeque<(u64, Block)>,
-    order: Order,
+    order: QueueOrder,
 }
 
 /// Queue from which a block comes.
@@ -22,12 +22,12 @@ pub(super) enum Queue {
 /// Choice between the two queues. A single-block message goes before data, even between the blocks of a message. A
 /// block that begins a longer message waits until no message is open.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Order {
+pub(super) struct QueueOrder {
     /// Queue that has an open message on the line.
     open: Option<Queue>,
 }
 
-impl Outbox {
+impl HostOutbox {
     /// Adds control blocks that may leave one after the other from cycle `from` on.
     pub(super) fn control(&mut self, from: u64, blocks: impl IntoIterator<Item = Block>) {
         self.control.extend(blocks.into_iter().map(|block| (from, block)));
@@ -68,7 +68,7 @@ pub(super) fn due(queue: &VecDeque<(u64, Block)>, now: u64) -> Option<Block> {
     queue.front().filter(|(from, _)| *from <= now).map(|(_, block)| *block)
 }
 
-impl Order {
+impl QueueOrder {
     /// Chooses between the heads of both queues.
     pub(super) fn choose(&self, control: Option<Block>, data: Option<Block>) -> Option<(Block, Queue)> {
         let is_alone = |block: &Block| !block.is_data() && !matches!(block.block_type(), Some(MS | MT));

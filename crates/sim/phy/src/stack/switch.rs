@@ -5,11 +5,11 @@
 //! queue, and a port sends the data of the other ports in turn, one message at a time. One demand enters the scheduler
 //! per cycle, with the ports in turn, but none while an iteration ends.
 
-use super::outbox::{Order, Queue, due};
+use super::outbox::{QueueOrder, Queue, due};
 use crate::block::Block;
 use crate::edm::check::Check;
 use crate::edm::demux::MemoryBlock;
-use crate::edm::layout::{ControlFields, G, Kind, MS, MST, MT, Short, Start};
+use crate::edm::layout::{ControlFields, G, Kind, MS, MST, MT, Short, StartFields};
 use crate::edm::mux::opens_message;
 use crate::edm::{Assembler, Body, Event, MemoryMessage, RmwOperation};
 use std::collections::VecDeque;
@@ -49,7 +49,7 @@ pub struct Circuit {
 
 /// A message that has crossed its circuit in part.
 #[derive(Debug, Clone, Copy)]
-struct Passing {
+struct PassingMessage {
     dst: u16,
     /// Cycle of its last block.
     heard: u64,
@@ -63,7 +63,7 @@ struct Port {
     /// Circuits that are granted and not used up yet, in the order of their grants.
     circuits: VecDeque<Circuit>,
     /// Data message that is currently crossing.
-    passing: Option<Passing>,
+    passing: Option<PassingMessage>,
     /// Data received, as the cycle from which on it may leave, its destination port, and the block.
     forward: VecDeque<(u64, u16, Block)>,
     /// Cycle in which one of these blocks last left, because at most one may leave per cycle.
@@ -72,7 +72,7 @@ struct Port {
     demands: VecDeque<(u64, Demand)>,
     /// Grants and requests that are to leave.
     control: VecDeque<(u64, Block)>,
-    order: Order,
+    order: QueueOrder,
     /// Port whose data last left through this port, and whether a message of that port is still open.
     from: usize,
     is_within: bool,
@@ -82,7 +82,7 @@ struct Port {
 
 /// A message that waits in the scheduler for grants.
 #[derive(Debug, Clone)]
-struct Waiting {
+struct WaitingMessage {
     id: u8,
     kind: Kind,
     /// The request that serves as the first grant of its answer.
@@ -100,7 +100,7 @@ pub struct SwitchStack {
     turn: usize,
     /// Last cycle of the latest iteration, in which no demand enters.
     ends: Option<u64>,
-    waiting: Vec<Option<Waiting>>,
+    waiting: Vec<Option<WaitingMessage>>,
     unused: Vec<u32>,
     grants: Vec<Grant>,
     violations: Violations,
@@ -281,7 +281,7 @@ impl SwitchStack {
     fn circuit(&mut self, now: u64, port: u16, block: Block) -> Option<u16> {
         let at = usize::from(port);
         let bytes = match block.block_type() {
-            Some(MS) => Start::parse(block.payload)
+            Some(MS) => StartFields::parse(block.payload)
                 .and_then(|start| matches!(start.kind, Kind::Write | Kind::Response).then_some(start.size))?,
             Some(MST) => match Short::parse(block.payload)? {
                 Short::Response { length, .. } => u16::from(length),
@@ -310,7 +310,7 @@ impl SwitchStack {
         if circuit.bytes == 0 {
             self.ports[at].circuits.pop_front();
         }
-        let passing = || Passing { dst, heard: now, check: Check::START.block(block.payload) };
+        let passing = || PassingMessage { dst, heard: now, check: Check::START.block(block.payload) };
         self.ports[at].passing = (block.block_type() == Some(MS)).then(passing);
         Some(dst)
     }
@@ -323,7 +323,7 @@ impl SwitchStack {
     /// Ends the message that is crossing from this port with a check that cannot be valid, so that no message waits
     /// behind it and no receiver accepts it.
     fn abandon(&mut self, now: u64, port: u16) {
-        if let Some(Passing { dst, check, .. }) = self.ports[usize::from(port)].passing.take() {
+        if let Some(PassingMessage { dst, check, .. }) = self.ports[usize::from(port)].passing.take() {
             let end = u64::from(MT);
             let end = if self.silence.is_some() { check.mark(end) } else { end };
             self.forward(now, port, dst, Block::control(end));
@@ -333,18 +333,18 @@ impl SwitchStack {
     fn event(&mut self, now: u64, port: u16, event: &Event) {
         let demand = match *event {
             Event::Notification(ControlFields { kind: Kind::Write, node, id, size }) => {
-                Some((port, node, u32::from(size), Waiting { id, kind: Kind::Write, request: None }))
+                Some((port, node, u32::from(size), WaitingMessage { id, kind: Kind::Write, request: None }))
             }
             Event::Message(ref message) => answer_bytes(message).map(|bytes| {
-                let waiting = Waiting { id: message.id, kind: Kind::Response, request: None };
+                let waiting = WaitingMessage { id: message.id, kind: Kind::Response, request: None };
                 let dst = message.node;
                 let request = Some(MemoryMessage { node: port, ..message.clone() });
-                (dst, port, bytes, Waiting { request, ..waiting })
+                (dst, port, bytes, WaitingMessage { request, ..waiting })
             }),
             _ => None,
         };
         let is_one =
-            |(src, dst, ..): &(u16, u16, u32, Waiting)| src != dst && (*src).max(*dst) < self.config.ports;
+            |(src, dst, ..): &(u16, u16, u32, WaitingMessage)| src != dst && (*src).max(*dst) < self.config.ports;
         let Some((src, dst, bytes, waiting)) = demand.filter(is_one) else {
             self.violations.senseless += 1;
             return;
@@ -360,7 +360,7 @@ impl SwitchStack {
         self.ports[usize::from(port)].demands.push_back((now + steps::CLASSIFY, demand));
     }
 
-    fn keep(&mut self, waiting: Waiting) -> u32 {
+    fn keep(&mut self, waiting: WaitingMessage) -> u32 {
         let token = self.unused.pop().unwrap_or_else(|| {
             self.waiting.push(None);
             self.waiting.len() as u32 - 1

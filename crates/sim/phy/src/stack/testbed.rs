@@ -20,7 +20,7 @@ struct Sender {
 
 /// A block that left a multiplexer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Crossing {
+pub struct BlockInFlight {
     pub cycle: u64,
     /// Index in [`Testbed::stars`].
     pub star: u8,
@@ -62,7 +62,7 @@ pub struct Testbed {
     /// Switches with their links: one switch for each line of a node.
     pub stars: Vec<SwitchedLinks>,
     /// Blocks other than idle that left multiplexers, which are recorded if this is `Some`.
-    pub crossings: Option<Vec<Crossing>>,
+    pub crossings: Option<Vec<BlockInFlight>>,
 }
 
 /// Block without a valid sync header, which is what a receiver sees on a line without a signal.
@@ -239,7 +239,7 @@ impl Testbed {
 
     fn note(&mut self, cycle: u64, line: usize, node: usize, up: bool, block: Block) {
         if let Some(crossings) = self.crossings.as_mut().filter(|_| block != Block::IDLE) {
-            crossings.push(Crossing { cycle, star: line as u8, node: node as u16, up, block });
+            crossings.push(BlockInFlight { cycle, star: line as u8, node: node as u16, up, block });
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::block::{Block, CONTROL, DATA, types};
 use crate::edm::Kind;
-use crate::edm::layout::{ControlFields, G, MS, MST, MT, N, Short, Start};
+use crate::edm::layout::{ControlFields, G, MS, MST, MT, N, Short, StartFields};
 
 /// Returns the line for a block. A data block is called `/D/`, because only its position shows whether it belongs to
 /// memory.
@@ -48,7 +48,7 @@ pub fn describe(block: Block) -> (&'static str, String) {
     };
     let payload = block.payload;
     match kind {
-        MS => ("/MS/", Start::parse(payload).map_or("malformed".into(), |start| start_text(&start))),
+        MS => ("/MS/", StartFields::parse(payload).map_or("malformed".into(), |start| start_text(&start))),
         MT => ("/MT/", String::new()),
         MST => ("/MST/", Short::parse(payload).map_or("malformed".into(), |short| short_text(&short))),
         N => (
@@ -72,8 +72,8 @@ pub fn describe(block: Block) -> (&'static str, String) {
     }
 }
 
-fn start_text(start: &Start) -> String {
-    let Start { kind, last, node, id, size, .. } = start;
+fn start_text(start: &StartFields) -> String {
+    let StartFields { kind, last, node, id, size, .. } = start;
     let size = if *kind == Kind::Modify { format!("opcode {size}") } else { format!("{size} B") };
     let more = if *last { "" } else { ", more follows" };
     format!("{} node {node} id {id}, {size}{more}", kind.name())

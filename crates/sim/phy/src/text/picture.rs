@@ -3,9 +3,9 @@
 
 use super::listing;
 use crate::block::{Block, types};
-use crate::edm::layout::{ControlFields, G, Kind, MS, MST, N, Short, Start};
+use crate::edm::layout::{ControlFields, G, Kind, MS, MST, N, Short, StartFields};
 use crate::edm::{Demux, MuxPolicy};
-use crate::stack::testbed::Crossing;
+use crate::stack::testbed::BlockInFlight;
 use std::fmt::Write;
 use std::ops::Range;
 use unrack_protocol::edm::steps::PCS_CYCLE;
@@ -25,7 +25,7 @@ const MARK: u64 = 10;
 
 /// Traffic to which a block belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Owner {
+enum BlockOwner {
     Frame,
     /// A notification, a grant or a request.
     Control,
@@ -33,38 +33,38 @@ enum Owner {
     Data,
 }
 
-impl Owner {
-    const ALL: [Owner; 3] = [Owner::Frame, Owner::Control, Owner::Data];
+impl BlockOwner {
+    const ALL: [BlockOwner; 3] = [BlockOwner::Frame, BlockOwner::Control, BlockOwner::Data];
 
     fn name(self) -> &'static str {
         match self {
-            Owner::Frame => "frame",
-            Owner::Control => "requests, notifications, grants",
-            Owner::Data => "data of memory",
+            BlockOwner::Frame => "frame",
+            BlockOwner::Control => "requests, notifications, grants",
+            BlockOwner::Data => "data of memory",
         }
     }
 
     fn colour(self) -> &'static str {
         match self {
-            Owner::Frame => "#c8d3e0",
-            Owner::Control => "#d95f02",
-            Owner::Data => "#1b7f5c",
+            BlockOwner::Frame => "#c8d3e0",
+            BlockOwner::Control => "#d95f02",
+            BlockOwner::Data => "#1b7f5c",
         }
     }
 }
 
 /// A drawn block, with the text above it.
-struct Cell {
+struct DrawnBlock {
     cycle: u64,
-    owner: Owner,
+    owner: BlockOwner,
     says: Option<String>,
 }
 
 /// Draws the links of `nodes` nodes, from shortly before the first memory block until shortly after the last one, but
 /// at most 400 cycles.
-pub fn draw(crossings: &[Crossing], nodes: u16, policy: MuxPolicy) -> String {
+pub fn draw(crossings: &[BlockInFlight], nodes: u16, policy: MuxPolicy) -> String {
     let ways: Vec<(u16, bool)> = (0..nodes).flat_map(|node| [(node, true), (node, false)]).collect();
-    let rows: Vec<Vec<Cell>> = ways.iter().map(|way| cells(crossings, *way, policy)).collect();
+    let rows: Vec<Vec<DrawnBlock>> = ways.iter().map(|way| cells(crossings, *way, policy)).collect();
     let cycles = window(&rows);
     let width = LEFT + CYCLE * (cycles.end - cycles.start) + 20;
     let height = TOP + ROW * ways.len() as u64 + 40;
@@ -85,7 +85,7 @@ pub fn draw(crossings: &[Crossing], nodes: u16, policy: MuxPolicy) -> String {
 }
 
 /// Returns the blocks of one direction of a link that are not idle.
-fn cells(crossings: &[Crossing], (node, up): (u16, bool), policy: MuxPolicy) -> Vec<Cell> {
+fn cells(crossings: &[BlockInFlight], (node, up): (u16, bool), policy: MuxPolicy) -> Vec<DrawnBlock> {
     let mut demux = Demux::new(policy);
     let mut cells = Vec::new();
     let mut next = None;
@@ -97,37 +97,37 @@ fn cells(crossings: &[Crossing], (node, up): (u16, bool), policy: MuxPolicy) -> 
         let block = crossing.block;
         let is_memorys = demux.tick(block).memory.is_some();
         let owner = match (is_memorys, message(block)) {
-            (false, _) => Owner::Frame,
+            (false, _) => BlockOwner::Frame,
             (true, Some((owner, _))) => {
-                in_data = owner == Owner::Data;
+                in_data = owner == BlockOwner::Data;
                 owner
             }
-            (true, None) if in_data => Owner::Data,
-            (true, None) => Owner::Control,
+            (true, None) if in_data => BlockOwner::Data,
+            (true, None) => BlockOwner::Control,
         };
         let says = if is_memorys { message(block).map(|(_, says)| says) } else { frame(block) };
-        cells.push(Cell { cycle: crossing.cycle, owner, says });
+        cells.push(DrawnBlock { cycle: crossing.cycle, owner, says });
     }
     cells
 }
 
 /// Returns the owner and the name of a memory block that begins a message or is a whole one.
-fn message(block: Block) -> Option<(Owner, String)> {
+fn message(block: Block) -> Option<(BlockOwner, String)> {
     let named = |kind: Kind| match kind {
-        Kind::Read => (Owner::Control, "RREQ"),
-        Kind::Modify => (Owner::Control, "RMWREQ"),
-        Kind::Write => (Owner::Data, "WREQ"),
-        Kind::Response => (Owner::Data, "RRES"),
+        Kind::Read => (BlockOwner::Control, "RREQ"),
+        Kind::Modify => (BlockOwner::Control, "RMWREQ"),
+        Kind::Write => (BlockOwner::Data, "WREQ"),
+        Kind::Response => (BlockOwner::Data, "RRES"),
     };
     let (owner, says) = match block.block_type()? {
-        MS => named(Start::parse(block.payload)?.kind),
+        MS => named(StartFields::parse(block.payload)?.kind),
         MST => match Short::parse(block.payload)? {
             Short::Read { .. } => named(Kind::Read),
             Short::Response { .. } => named(Kind::Response),
         },
         kind @ (N | G) => {
             ControlFields::parse(block.payload)?;
-            (Owner::Control, if kind == N { "notification" } else { "grant" })
+            (BlockOwner::Control, if kind == N { "notification" } else { "grant" })
         }
         _ => return None,
     };
@@ -142,19 +142,19 @@ fn frame(block: Block) -> Option<String> {
     is_edge.then(|| listing::describe(block).0.to_string())
 }
 
-fn window(rows: &[Vec<Cell>]) -> Range<u64> {
+fn window(rows: &[Vec<DrawnBlock>]) -> Range<u64> {
     let all = || rows.iter().flatten();
-    let memory = || all().filter(|cell| cell.owner != Owner::Frame).map(|cell| cell.cycle);
+    let memory = || all().filter(|cell| cell.owner != BlockOwner::Frame).map(|cell| cell.cycle);
     let first = memory().min().or(all().map(|cell| cell.cycle).min()).unwrap_or(0);
     let last = memory().max().or(all().map(|cell| cell.cycle).max()).unwrap_or(0);
     let start = first.saturating_sub(AROUND) / MARK * MARK;
     start..(last + 1 + AROUND).min(start + MOST)
 }
 
-fn draw_row(svg: &mut String, top: u64, row: &[Cell], cycles: &Range<u64>) {
+fn draw_row(svg: &mut String, top: u64, row: &[DrawnBlock], cycles: &Range<u64>) {
     let (from, to, base) = (at(cycles.start, cycles), at(cycles.end, cycles), top + TALL);
     element(svg, format_args!("<path d=\"M{from} {base}H{to}\" stroke=\"#888\"/>"));
-    let seen: Vec<&Cell> = row.iter().filter(|cell| cycles.contains(&cell.cycle)).collect();
+    let seen: Vec<&DrawnBlock> = row.iter().filter(|cell| cycles.contains(&cell.cycle)).collect();
     for run in seen.chunk_by(|a, b| a.owner == b.owner && a.cycle + 1 == b.cycle && b.says.is_none()) {
         let (x, width, colour) = (at(run[0].cycle, cycles), CYCLE * run.len() as u64, run[0].owner.colour());
         element(
@@ -184,7 +184,7 @@ fn axis(svg: &mut String, top: u64, cycles: &Range<u64>) {
 
 fn legend(svg: &mut String) {
     let mut x = LEFT;
-    for owner in Owner::ALL {
+    for owner in BlockOwner::ALL {
         let (colour, name) = (owner.colour(), owner.name());
         element(svg, format_args!("<rect x=\"{x}\" y=\"8\" width=\"12\" height=\"12\" fill=\"{colour}\"/>"));
         text(svg, x + 18, 18, name);

@@ -7,10 +7,10 @@ use rand_pcg::rand_core::{Rng, SeedableRng};
 use std::collections::VecDeque;
 use unrack_phy::Block;
 use unrack_phy::block::types;
-use unrack_phy::edm::demux::{MemoryBlock, Wrong};
+use unrack_phy::edm::demux::{MemoryBlock, WrongBlocks};
 use unrack_phy::edm::{Body, Demux, MemoryMessage, Mux, MuxPolicy, layout};
 use unrack_phy::mac::Framer;
-use unrack_phy::pcs::{BlockSync, Column, Decoder, Encoder, Scrambler};
+use unrack_phy::pcs::{BlockSync, Column, BlockDecoder, Encoder, Scrambler};
 
 const OUT: usize = 56;
 
@@ -180,7 +180,7 @@ struct Receiver {
     memory: Option<MemoryBlock>,
     wrong: u8,
     to_decoder: Option<Block>,
-    decoder: Decoder,
+    decoder: BlockDecoder,
     column: Column,
 }
 
@@ -195,14 +195,14 @@ impl Receiver {
             memory: None,
             wrong: 0,
             to_decoder: None,
-            decoder: Decoder::default(),
+            decoder: BlockDecoder::default(),
             column: Column::LOCAL_FAULT,
         }
     }
 
     fn tick(&mut self, line: Block) {
         if !self.runs {
-            self.decoder = Decoder::default();
+            self.decoder = BlockDecoder::default();
             self.column = Column::LOCAL_FAULT;
             self.demux = Demux::new(self.policy);
         } else if let Some(block) = self.to_decoder {
@@ -227,8 +227,8 @@ impl Receiver {
 }
 
 /// Returns one bit for each count, which is set if the count has grown.
-fn grown(before: Wrong, after: Wrong) -> u8 {
-    let counts = |wrong: Wrong| [wrong.headers, wrong.types, wrong.strays, wrong.frames];
+fn grown(before: WrongBlocks, after: WrongBlocks) -> u8 {
+    let counts = |wrong: WrongBlocks| [wrong.headers, wrong.types, wrong.strays, wrong.frames];
     let pairs = counts(before).into_iter().zip(counts(after)).enumerate();
     pairs.map(|(at, (before, after))| u8::from(after > before) << at).sum()
 }

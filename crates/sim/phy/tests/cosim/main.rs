@@ -7,13 +7,13 @@ mod rack;
 
 use std::io::Write;
 use std::process::{Command, Stdio};
-use unrack_testing::{Needed, skip};
+use unrack_testing::{TestRequirement, skip};
 
 /// Returns the path of this simulation, or `None` if hardware is not to be compared.
 fn program(name: &str) -> Option<String> {
     let prefix = std::env::var("UNRACK_RTL");
     if prefix.is_err() {
-        skip(Needed::Rtl, "UNRACK_RTL does not say where the simulated hardware is (make rtl)");
+        skip(TestRequirement::Rtl, "UNRACK_RTL does not say where the simulated hardware is (make rtl)");
     }
     prefix.ok().map(|prefix| format!("{prefix}-{name}"))
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use unrack_phy::Block;
 use unrack_phy::mac::{Deframer, FrameError, Framer};
-use unrack_phy::pcs::{BlockSync, Column, Decoder, Encoder, Line, Scrambler, code};
+use unrack_phy::pcs::{BlockSync, Column, BlockDecoder, Encoder, Line, Scrambler, code};
 
 /// Number of idle blocks after which every receiver is locked. Each of 66 offsets may take a window to be found wrong.
 const TO_LOCK: usize = 66 * 65;
@@ -31,7 +31,7 @@ fn on_the_line(columns: &[Column]) -> Vec<u8> {
 #[derive(Default)]
 struct Receiver {
     sync: BlockSync,
-    decoder: Decoder,
+    decoder: BlockDecoder,
     deframer: Deframer,
     frames: Vec<Result<Vec<u8>, FrameError>>,
 }
@@ -101,7 +101,7 @@ proptest! {
             let (encoded_class, encoded) = code::encode(column);
             prop_assert_eq!(class, encoded_class);
             prop_assert_eq!(code::decode(encoded), (class, column));
-            if class != code::Class::Error {
+            if class != code::BlockClass::Error {
                 prop_assert_eq!(encoded.header, header);
             }
         }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use unrack_phy::Block;
 use unrack_phy::block::types;
 use unrack_phy::mac::{Deframer, FrameError, Framer, MAX_FRAME};
-use unrack_phy::pcs::{Decoder, Descrambler, Encoder, Scrambler};
+use unrack_phy::pcs::{BlockDecoder, Descrambler, Encoder, Scrambler};
 use unrack_phy::port::{Receiver, Transmitter};
 
 /// Input of a sender.
@@ -72,7 +72,7 @@ fn received(line: &[Block], pieces: &[usize]) -> Vec<Outcome> {
 
 fn received_by_block(line: &[Block]) -> Vec<Outcome> {
     let (mut descrambler, mut decoder, mut deframer) =
-        (Descrambler::default(), Decoder::default(), Deframer::default());
+        (Descrambler::default(), BlockDecoder::default(), Deframer::default());
     let frames = line.iter().filter_map(|block| {
         let payload = descrambler.descramble(block.payload);
         let frame = deframer.handle(decoder.decode(Block { payload, ..*block }));

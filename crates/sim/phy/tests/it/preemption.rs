@@ -7,7 +7,7 @@ use unrack_phy::edm::demux::MemoryBlock;
 use unrack_phy::edm::mux::BACK_PRESSURE;
 use unrack_phy::edm::{Assembler, Body, Demux, Event, MemoryMessage, Mux, MuxPolicy};
 use unrack_phy::mac::{Deframer, Framer};
-use unrack_phy::pcs::{Decoder, Encoder};
+use unrack_phy::pcs::{BlockDecoder, Encoder};
 
 /// Returns the blocks of a MAC's sender.
 fn encoded(frames: &[Vec<u8>], idle_between: usize) -> VecDeque<Block> {
@@ -24,7 +24,7 @@ fn encoded(frames: &[Vec<u8>], idle_between: usize) -> VecDeque<Block> {
 /// A standard receiver, from blocks to frames.
 #[derive(Default)]
 struct Standard {
-    decoder: Decoder,
+    decoder: BlockDecoder,
     deframer: Deframer,
     frames: Vec<Vec<u8>>,
     bad: usize,

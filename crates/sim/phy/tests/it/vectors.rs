@@ -1,7 +1,7 @@
 //! Comparison of the code with published values, and with the standard bit by bit.
 
 use unrack_phy::mac::{Deframer, Framer};
-use unrack_phy::pcs::{Column, Decoder, Descrambler, Encoder, Scrambler, code};
+use unrack_phy::pcs::{Column, BlockDecoder, Descrambler, Encoder, Scrambler, code};
 use unrack_phy::{Block, DATA};
 
 /// The example that the IEEE 802.3 task forces used for 64b/66b: P. Thaler, "10GBASE-R PCS", 10GEPON study group, July
@@ -57,7 +57,7 @@ fn the_example_is_encoded_as_published() {
 
 #[test]
 fn the_example_is_decoded_to_its_frame() {
-    let (mut decoder, mut deframer) = (Decoder::default(), Deframer::default());
+    let (mut decoder, mut deframer) = (BlockDecoder::default(), Deframer::default());
     let mut frames = Vec::new();
     for block in example_blocks() {
         if let Some(frame) = deframer.handle(decoder.decode(block)) {

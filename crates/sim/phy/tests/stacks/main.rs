@@ -5,11 +5,11 @@ mod mirrored;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use unrack_phy::Block;
-use unrack_phy::edm::{ControlFields, Kind, Malformed, MuxPolicy, RmwOperation, Start, layout};
+use unrack_phy::edm::{ControlFields, Kind, Malformed, MuxPolicy, RmwOperation, StartFields, layout};
 use unrack_phy::mac::{Deframer, Framer};
-use unrack_phy::pcs::{Decoder, Encoder};
+use unrack_phy::pcs::{BlockDecoder, Encoder};
 use unrack_phy::stack::{Completion, HostConfig, Request, RequestOutcome, SwitchConfig, Testbed};
-use unrack_protocol::edm::{self, Steps, steps};
+use unrack_protocol::edm::{self, EdmLatencies, steps};
 use unrack_units::Time;
 
 const HOST: HostConfig = HostConfig { node: 0, chunk: 256, max_active: 3, mega: None, timeout: None };
@@ -42,7 +42,7 @@ fn run(bed: &mut Testbed, most: u64) -> Vec<(usize, Completion)> {
 
 /// Returns the time of `cycles`, plus eight times the PMA and transceivers and the four hops, which table 1 adds.
 fn with_the_wire(cycles: u64) -> Time {
-    let steps = Steps::default();
+    let steps = EdmLatencies::default();
     steps.cycles(cycles) + steps.pma * 8 + Time::from_ns(10) * 4
 }
 
@@ -53,7 +53,7 @@ fn table_1_in_cycles() {
     let read = run(&mut bed, 200);
     assert_eq!(read[0].1.first, 42);
     assert_eq!(with_the_wire(read[0].1.first).as_ps(), 299_520);
-    assert_eq!(Steps::default().cycles(read[0].1.first - 16).as_ps() + 16 * 2_560, 107_520);
+    assert_eq!(EdmLatencies::default().cycles(read[0].1.first - 16).as_ps() + 16 * 2_560, 107_520);
 
     let mut bed = testbed(2, MuxPolicy::Fair);
     bed.hosts[0].submit(0, Request::Write { dst: 1, address: 64, data: vec![7; 64] });
@@ -109,7 +109,7 @@ fn a_jumbo_frame_on_every_link_costs_a_few_cycles() {
     let frame = vec![3; 9_014];
     for (policy, most) in [(MuxPolicy::Fair, 2 * 4), (MuxPolicy::Strict, 0)] {
         let mut bed = testbed(2, policy);
-        let (mut decoders, mut frames) = (vec![Decoder::default(); 2], 0);
+        let (mut decoders, mut frames) = (vec![BlockDecoder::default(); 2], 0);
         let mut deframers = vec![Deframer::default(); 2];
         for node in 0..2 {
             bed.stars[0].send_up(node, encoded(std::slice::from_ref(&frame)));
@@ -279,7 +279,7 @@ fn nonsense() -> impl Strategy<Value = Block> {
             ControlFields { node, ..control }.block([layout::N, layout::G][usize::from(kind)])
         }),
         (0..9_u16, 0..900_u16).prop_map(|(node, size)| {
-            Start { kind: Kind::Write, last: true, node, id: 3, size, head: [0; 2] }.block()
+            StartFields { kind: Kind::Write, last: true, node, id: 3, size, head: [0; 2] }.block()
         }),
         Just(Block::IDLE),
     ]
@@ -334,7 +334,7 @@ proptest! {
         }
         let mut submitted = vec![Vec::new(); usize::from(NODES)];
         let mut done = vec![Vec::new(); usize::from(NODES)];
-        let (mut decoders, mut deframers) = (vec![Decoder::default(); 5], vec![Deframer::default(); 5]);
+        let (mut decoders, mut deframers) = (vec![BlockDecoder::default(); 5], vec![Deframer::default(); 5]);
         let mut good = 0;
         let mut rest = all.iter().peekable();
         let mut due = 0;

@@ -1,6 +1,6 @@
 //! Sending end of a link.
 
-use super::{CLASSES, Class, ClassSet, Line, Slots};
+use super::{CLASSES, MessageClass, ClassSet, Line, FlitSlots};
 use std::collections::VecDeque;
 use unrack_units::Time;
 
@@ -11,11 +11,11 @@ pub trait Feed {
 
     /// Returns the next message of a class in `allowed`, or a run of at most as many messages as there are credits
     /// for. If the feed keeps places, [`complete`](Feed::complete) follows when the last slot is placed.
-    fn take(&mut self, allowed: ClassSet, credits: impl Fn(Class) -> u32) -> Option<Line>;
+    fn take(&mut self, allowed: ClassSet, credits: impl Fn(MessageClass) -> u32) -> Option<Line>;
     /// Notifies the feed that the run taken last, of several lines, begins in the flit that is being filled. `slots`
     /// gives the flits that the run takes, and `late` is how much later the last line can begin because it has to wait
     /// for a credit.
-    fn begin(&mut self, run: Line, slots: Slots, late: Time);
+    fn begin(&mut self, run: Line, slots: FlitSlots, late: Time);
     /// Notifies the feed that the message taken last ends in the flit that is being filled.
     fn complete(&mut self, line: Line);
 }
@@ -54,7 +54,7 @@ pub struct FlitTransmitter {
 #[derive(Debug, Clone, Copy)]
 struct Returning {
     at: Time,
-    class: Class,
+    class: MessageClass,
     count: u32,
 }
 
@@ -77,7 +77,7 @@ impl FlitTransmitter {
     }
 
     /// Records that `count` buffers of the receiver become free, which the sender learns at time `at`.
-    pub fn handle_credits(&mut self, at: Time, class: Class, count: u32) {
+    pub fn handle_credits(&mut self, at: Time, class: MessageClass, count: u32) {
         let later = self.returning.iter().rev().take_while(|other| other.at > at).count();
         let place = self.returning.len() - later;
         match place.checked_sub(1).map(|before| &mut self.returning[before]) {
@@ -100,7 +100,7 @@ impl FlitTransmitter {
             let Some(line) = feed.take(self.available, |class| self.affords(class, now)) else { break };
             let slots = line.class.slots() * u32::from(line.count);
             if line.count > 1 {
-                let slots = Slots::new(self.slots, taken, line.class);
+                let slots = FlitSlots::new(self.slots, taken, line.class);
                 let credit = self.last_credit(&line);
                 feed.begin(
                     line,
@@ -132,10 +132,10 @@ impl FlitTransmitter {
 
     /// Returns how many messages of a class can be sent with the credits that are here, or that come back as fast as
     /// the slowest link takes lines of data. A run can wait for such credits on its way.
-    fn affords(&self, class: Class, now: Time) -> u32 {
+    fn affords(&self, class: MessageClass, now: Time) -> u32 {
         let mut count = self.credits[class.index()];
         if count < self.run {
-            let data = Slots::new(self.slots, 0, Class::Drs);
+            let data = FlitSlots::new(self.slots, 0, MessageClass::Drs);
             for (at, more) in self.coming(class) {
                 if count >= self.run || at > now + self.slowest * data.begins(count) {
                     break;
@@ -147,7 +147,7 @@ impl FlitTransmitter {
     }
 
     /// Returns the credits of a class that come back and are not spent yet, as pairs of time and number.
-    fn coming(&self, class: Class) -> impl Iterator<Item = (Time, u32)> {
+    fn coming(&self, class: MessageClass) -> impl Iterator<Item = (Time, u32)> {
         let mut owed = self.owed[class.index()];
         let of_class = self.returning.iter().filter(move |credit| credit.class == class);
         of_class.filter_map(move |credit| {
@@ -205,16 +205,16 @@ impl FlitTransmitter {
     /// Returns when the next credit for one of `classes` comes back. For a class that has some credits, returns when
     /// there are enough of them for a run of any length.
     pub fn next_credit(&self, classes: ClassSet) -> Option<Time> {
-        let classes = Class::ALL.into_iter().filter(|class| classes.contains(*class));
+        let classes = MessageClass::ALL.into_iter().filter(|class| classes.contains(*class));
         classes.filter_map(|class| self.next_of(class)).min()
     }
 
-    fn next_of(&self, class: Class) -> Option<Time> {
+    fn next_of(&self, class: MessageClass) -> Option<Time> {
         let mut count = self.credits[class.index()];
         if count == 0 || count >= self.run {
             return self.coming(class).next().map(|(at, _)| at);
         }
-        let (data, mut begin) = (Slots::new(self.slots, 0, Class::Drs), Time::ZERO);
+        let (data, mut begin) = (FlitSlots::new(self.slots, 0, MessageClass::Drs), Time::ZERO);
         for (at, more) in self.coming(class) {
             begin = begin.max(at.saturating_sub(self.slowest * data.begins(count)));
             count += more;
@@ -227,7 +227,7 @@ impl FlitTransmitter {
 
     /// Returns the number of credits for `class` that are here or on their way back. All other credits belong to
     /// messages that are being sent, on the wire, or in a buffer of the receiver.
-    pub fn credits(&self, class: Class) -> u32 {
+    pub fn credits(&self, class: MessageClass) -> u32 {
         let returning = self.returning.iter().filter(|credit| credit.class == class);
         let returning: u32 = returning.map(|credit| credit.count).sum();
         self.credits[class.index()] + returning - self.owed[class.index()]

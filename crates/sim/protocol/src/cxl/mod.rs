@@ -35,9 +35,9 @@ mod switch;
 mod tests;
 
 pub use link::{Feed, FlitTransmitter};
-pub use node::{Burst, Node, Taken};
+pub use node::{Burst, Node, DepartedMessage};
 pub use params::{Flit, Params};
-pub use run::Slots;
+pub use run::FlitSlots;
 pub use switch::Switch;
 
 use unrack_units::Time;
@@ -47,7 +47,7 @@ pub const LINE_BYTES: u64 = 64;
 
 /// Message classes of CXL.mem. Each has its own credits and queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
+pub enum MessageClass {
     /// Master to subordinate: a request without data.
     Req,
     /// Master to subordinate: a request with data.
@@ -61,9 +61,9 @@ pub enum Class {
 /// Number of message classes.
 pub const CLASSES: usize = 4;
 
-impl Class {
+impl MessageClass {
     /// All classes, in the order of [`Class::index`].
-    pub const ALL: [Class; CLASSES] = [Class::Req, Class::RwD, Class::Ndr, Class::Drs];
+    pub const ALL: [MessageClass; CLASSES] = [MessageClass::Req, MessageClass::RwD, MessageClass::Ndr, MessageClass::Drs];
 
     /// Returns the position of the class in [`Class::ALL`].
     pub const fn index(self) -> usize {
@@ -72,7 +72,7 @@ impl Class {
 
     /// Returns whether messages of the class carry a line of data.
     pub const fn has_data(self) -> bool {
-        matches!(self, Class::RwD | Class::Drs)
+        matches!(self, MessageClass::RwD | MessageClass::Drs)
     }
 
     /// Returns the number of 16 B slots that a message takes: one for the header, and four more for a line of data.
@@ -88,7 +88,7 @@ pub struct Line {
     pub message: u32,
     pub src: u16,
     pub dst: u16,
-    pub class: Class,
+    pub class: MessageClass,
     /// Whether this is a request with data that is answered with data.
     pub fetches: bool,
     /// Number of messages in the run. Each of them takes credits, buffers and slots.
@@ -108,11 +108,11 @@ impl ClassSet {
     pub const ALL: ClassSet = ClassSet(0b1111);
 
     /// Adds a class.
-    pub fn insert(&mut self, class: Class) {
+    pub fn insert(&mut self, class: MessageClass) {
         self.0 |= 1 << class.index();
     }
     /// Removes a class.
-    pub fn remove(&mut self, class: Class) {
+    pub fn remove(&mut self, class: MessageClass) {
         self.0 &= !(1 << class.index());
     }
     /// Returns whether the set has no class.
@@ -124,13 +124,13 @@ impl ClassSet {
         ClassSet(self.0 & other.0)
     }
     /// Returns whether the set has a class.
-    pub fn contains(self, class: Class) -> bool {
+    pub fn contains(self, class: MessageClass) -> bool {
         self.0 & (1 << class.index()) != 0
     }
 
     /// Returns the first class of the set whose number is at least `from`, wrapping around.
-    fn next_from(self, from: usize) -> Option<Class> {
+    fn next_from(self, from: usize) -> Option<MessageClass> {
         let turned = (u32::from(self.0) | u32::from(self.0) << CLASSES) >> (from % CLASSES);
-        (turned != 0).then(|| Class::ALL[(from + turned.trailing_zeros() as usize) % CLASSES])
+        (turned != 0).then(|| MessageClass::ALL[(from + turned.trailing_zeros() as usize) % CLASSES])
     }
 }

@@ -1,6 +1,6 @@
 //! Node that is both a host and a memory device.
 
-use super::{Class, ClassSet, Line};
+use super::{MessageClass, ClassSet, Line};
 use std::collections::VecDeque;
 use unrack_units::Time;
 
@@ -44,17 +44,17 @@ pub struct Burst {
     pub dst: u16,
     pub lines: u32,
     /// Either `Req` or `RwD`.
-    pub class: Class,
+    pub class: MessageClass,
     /// Whether the requests carry data and are answered with data.
     pub fetches: bool,
 }
 
 /// A message that leaves a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Taken {
+pub struct DepartedMessage {
     pub line: Line,
     /// Class of the request that the message answers, because its buffer is now free.
-    pub frees: Option<Class>,
+    pub frees: Option<MessageClass>,
 }
 
 impl Node {
@@ -74,16 +74,16 @@ impl Node {
 
     /// Queues a transfer; its requests leave as the window allows.
     pub fn submit(&mut self, burst: Burst) {
-        debug_assert!(burst.lines > 0 && matches!(burst.class, Class::Req | Class::RwD));
-        if burst.class == Class::Req { &mut self.reads } else { &mut self.writes }.push_back(burst);
+        debug_assert!(burst.lines > 0 && matches!(burst.class, MessageClass::Req | MessageClass::RwD));
+        if burst.class == MessageClass::Req { &mut self.reads } else { &mut self.writes }.push_back(burst);
     }
 
     /// Handles the arrival of a message. Returns whether its buffer is free at once.
     pub fn handle_line(&mut self, line: Line) -> bool {
         match (line.class, line.fetches) {
-            (Class::Req, _) | (Class::RwD, true) => self.to_fetch.push_back(line),
-            (Class::RwD, false) => self.to_acknowledge.push_back(line),
-            (Class::Ndr | Class::Drs, _) => {
+            (MessageClass::Req, _) | (MessageClass::RwD, true) => self.to_fetch.push_back(line),
+            (MessageClass::RwD, false) => self.to_acknowledge.push_back(line),
+            (MessageClass::Ndr | MessageClass::Drs, _) => {
                 self.window += u32::from(line.count);
                 return true;
             }
@@ -108,7 +108,7 @@ impl Node {
             !self.to_fetch.is_empty(),
         ];
         let mut set = ClassSet::NONE;
-        for class in Class::ALL {
+        for class in MessageClass::ALL {
             if has[class.index()] {
                 set.insert(class);
             }
@@ -118,7 +118,7 @@ impl Node {
 
     /// Returns the next message of a class in `allowed`, or a run of at most as many messages as the class has
     /// `credits` for. Classes are served in turn.
-    pub fn take(&mut self, mut allowed: ClassSet, credits: impl Fn(Class) -> u32) -> Option<Taken> {
+    pub fn take(&mut self, mut allowed: ClassSet, credits: impl Fn(MessageClass) -> u32) -> Option<DepartedMessage> {
         allowed = self.waiting().and(allowed);
         let class = loop {
             let class = allowed.next_from(self.next_class)?;
@@ -129,28 +129,28 @@ impl Node {
         };
         self.next_class = class.index() + 1;
         Some(match class {
-            Class::Req | Class::RwD => Taken { line: self.request(class), frees: None },
-            Class::Ndr | Class::Drs => self.answer(class),
+            MessageClass::Req | MessageClass::RwD => DepartedMessage { line: self.request(class), frees: None },
+            MessageClass::Ndr | MessageClass::Drs => self.answer(class),
         })
     }
 
     /// Returns how many messages of a waiting class leave together as the next run.
-    fn next_run(&self, class: Class) -> u32 {
+    fn next_run(&self, class: MessageClass) -> u32 {
         let burst = |queue: &VecDeque<Burst>| queue.front().map(|burst| burst.lines.min(self.run));
         let answer = |queue: &VecDeque<Line>| queue.front().map(|line| u32::from(line.count));
         let run = match class {
-            Class::Req => burst(&self.reads),
-            Class::RwD => burst(&self.writes),
-            Class::Ndr => answer(&self.to_acknowledge),
-            Class::Drs => answer(&self.to_fetch),
+            MessageClass::Req => burst(&self.reads),
+            MessageClass::RwD => burst(&self.writes),
+            MessageClass::Ndr => answer(&self.to_acknowledge),
+            MessageClass::Drs => answer(&self.to_fetch),
         };
         run.expect("a message waits")
     }
 
-    fn request(&mut self, class: Class) -> Line {
+    fn request(&mut self, class: MessageClass) -> Line {
         let count = self.next_run(class);
         self.window -= count;
-        let queue = if class == Class::Req { &mut self.reads } else { &mut self.writes };
+        let queue = if class == MessageClass::Req { &mut self.reads } else { &mut self.writes };
         let burst = queue.front_mut().expect("a burst waits");
         let Burst { message, dst, fetches, .. } = *burst;
         burst.lines -= count;
@@ -162,15 +162,15 @@ impl Node {
         Line { message, src: self.id, dst, class, fetches, count: count as u8, last: Time::ZERO }
     }
 
-    fn answer(&mut self, class: Class) -> Taken {
-        let queue = if class == Class::Ndr { &mut self.to_acknowledge } else { &mut self.to_fetch };
+    fn answer(&mut self, class: MessageClass) -> DepartedMessage {
+        let queue = if class == MessageClass::Ndr { &mut self.to_acknowledge } else { &mut self.to_fetch };
         let request = queue.pop_front().expect("a request waits");
         let line = Line { src: self.id, dst: request.src, class, ..request };
-        Taken { line, frees: Some(request.class) }
+        DepartedMessage { line, frees: Some(request.class) }
     }
 
     /// Returns the number of requests of `class` that hold a receive buffer.
-    pub fn held(&self, class: Class) -> u32 {
+    pub fn held(&self, class: MessageClass) -> u32 {
         let queues = [&self.to_acknowledge, &self.to_fetch];
         queues
             .into_iter()

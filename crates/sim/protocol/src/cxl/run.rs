@@ -1,6 +1,6 @@
 //! Runs of lines: how many lines travel together, and which flits they take.
 
-use super::{Class, Flit, Params};
+use super::{MessageClass, Flit, Params};
 
 impl Params {
     /// Returns how many lines travel together at most. This is [`run`](Params::run), or less if that is a large part
@@ -24,7 +24,7 @@ const MOST: u32 = 240;
 
 /// Flits that consecutive messages of one class take, counted from the flit in which the first one begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slots {
+pub struct FlitSlots {
     /// Number of slots in a flit.
     flit: u32,
     /// Number of slots of the first flit that other messages take.
@@ -33,9 +33,9 @@ pub struct Slots {
     each: u32,
 }
 
-impl Slots {
-    pub(super) fn new(flit: u32, taken: u32, class: Class) -> Slots {
-        Slots { flit, taken, each: class.slots() }
+impl FlitSlots {
+    pub(super) fn new(flit: u32, taken: u32, class: MessageClass) -> FlitSlots {
+        FlitSlots { flit, taken, each: class.slots() }
     }
 
     /// Returns the number of the flit in which message `n` begins; the first is 0.

@@ -1,6 +1,6 @@
 //! An input-buffered switch.
 
-use super::{CLASSES, Class, ClassSet, Line};
+use super::{CLASSES, MessageClass, ClassSet, Line};
 use std::collections::VecDeque;
 
 /// Switch with one first-in-first-out queue for each input and class. An output serves the queues whose first message
@@ -18,17 +18,17 @@ pub struct Switch {
     queues: Vec<[VecDeque<(Line, u16)>; CLASSES]>,
     /// Number of used buffers of each queue.
     held: Vec<[u32; CLASSES]>,
-    outputs: Vec<Output>,
+    outputs: Vec<SwitchOutput>,
     /// Outputs for which a queue has a new first message.
     turned: Vec<u16>,
     buffer: u32,
 }
 
 #[derive(Debug, Clone)]
-struct Output {
+struct SwitchOutput {
     next_class: usize,
     /// Queue whose first message is being sent.
-    serving: Option<Serving>,
+    serving: Option<SwitchSending>,
     /// Classes with candidates.
     waiting: ClassSet,
     classes: [Candidates; CLASSES],
@@ -36,9 +36,9 @@ struct Output {
 
 /// A message, or a run of messages, that is being sent.
 #[derive(Debug, Clone, Copy)]
-struct Serving {
+struct SwitchSending {
     input: u16,
-    class: Class,
+    class: MessageClass,
     /// Number of buffers that it holds.
     holds: u32,
 }
@@ -58,7 +58,7 @@ impl Switch {
         let words = usize::from(ports).div_ceil(64);
         let candidates = Candidates { words: vec![0; words].into(), count: 0, next: 0 };
         let classes = [const { 0 }; CLASSES].map(|_| candidates.clone());
-        let output = Output { next_class: 0, serving: None, waiting: ClassSet::NONE, classes };
+        let output = SwitchOutput { next_class: 0, serving: None, waiting: ClassSet::NONE, classes };
         Switch {
             queues: (0..ports).map(|_| [const { VecDeque::new() }; CLASSES]).collect(),
             held: vec![[0; CLASSES]; usize::from(ports)],
@@ -86,7 +86,7 @@ impl Switch {
         &mut self,
         output: u16,
         mut allowed: ClassSet,
-        credits: impl Fn(Class) -> u32,
+        credits: impl Fn(MessageClass) -> u32,
     ) -> Option<Line> {
         let out = &mut self.outputs[usize::from(output)];
         debug_assert!(out.serving.is_none(), "an output sends one message at a time");
@@ -107,24 +107,24 @@ impl Switch {
                 out.waiting.remove(class);
             }
             out.next_class = class.index() + 1;
-            out.serving = Some(Serving { input, class, holds });
+            out.serving = Some(SwitchSending { input, class, holds });
             return Some(line);
         }
     }
 
     /// Frees the buffers of the run that `output` has begun to send. Returns their input and class.
-    pub fn vacate(&mut self, output: u16) -> (u16, Class) {
+    pub fn vacate(&mut self, output: u16) -> (u16, MessageClass) {
         let serving = self.outputs[usize::from(output)].serving.as_mut().expect("an output began a run");
-        let Serving { input, class, .. } = *serving;
+        let SwitchSending { input, class, .. } = *serving;
         self.held[usize::from(input)][class.index()] -= std::mem::take(&mut serving.holds);
         (input, class)
     }
 
     /// Removes the message that `output` has finished sending. Returns the input and class of the queue that has one
     /// more free place, or `None` if the message had vacated its place before.
-    pub fn finish(&mut self, output: u16) -> Option<(u16, Class)> {
+    pub fn finish(&mut self, output: u16) -> Option<(u16, MessageClass)> {
         let serving = self.outputs[usize::from(output)].serving.take();
-        let Serving { input, class, holds } = serving.expect("an output finishes what it took");
+        let SwitchSending { input, class, holds } = serving.expect("an output finishes what it took");
         let queue = &mut self.queues[usize::from(input)][class.index()];
         queue.pop_front();
         if let Some(&(next, output)) = queue.front() {
@@ -135,7 +135,7 @@ impl Switch {
     }
 
     /// Adds a queue to the candidates of `output`, because its first message now goes there.
-    fn turn(&mut self, input: u16, output: u16, class: Class) {
+    fn turn(&mut self, input: u16, output: u16, class: MessageClass) {
         let out = &mut self.outputs[usize::from(output)];
         out.classes[class.index()].insert(input);
         out.waiting.insert(class);
@@ -153,7 +153,7 @@ impl Switch {
     }
 
     /// Returns the number of messages of `class` that hold a buffer of `input`.
-    pub fn queued(&self, input: u16, class: Class) -> u32 {
+    pub fn queued(&self, input: u16, class: MessageClass) -> u32 {
         self.held[usize::from(input)][class.index()]
     }
 }

@@ -6,7 +6,7 @@ use unrack_units::Time;
 
 const NS: Time = Time::from_ns(1);
 
-fn line(class: Class, dst: u16, message: u32) -> Line {
+fn line(class: MessageClass, dst: u16, message: u32) -> Line {
     Line { message, src: 0, dst, class, fetches: false, count: 1, last: Time::ZERO }
 }
 
@@ -21,7 +21,7 @@ struct Stock {
 impl Feed for Stock {
     const KEEPS_PLACES: bool = true;
 
-    fn take(&mut self, allowed: ClassSet, credits: impl Fn(Class) -> u32) -> Option<Line> {
+    fn take(&mut self, allowed: ClassSet, credits: impl Fn(MessageClass) -> u32) -> Option<Line> {
         // Only the first message of a class may go before the messages of other classes.
         let mut passed = ClassSet::NONE;
         let at = self.queue.iter().position(|line| {
@@ -31,7 +31,7 @@ impl Feed for Stock {
         })?;
         self.queue.remove(at)
     }
-    fn begin(&mut self, _run: Line, _slots: Slots, _late: Time) {}
+    fn begin(&mut self, _run: Line, _slots: FlitSlots, _late: Time) {}
     fn complete(&mut self, line: Line) {
         self.complete.push(line);
     }
@@ -50,9 +50,9 @@ fn flits(slots: u32, queue: Vec<Line>) -> Vec<Vec<u32>> {
 
 #[test]
 fn requests_share_a_flit_and_lines_run_over_into_the_next() {
-    let requests = (0..6).map(|n| line(Class::Req, 1, n)).collect();
+    let requests = (0..6).map(|n| line(MessageClass::Req, 1, n)).collect();
     assert_eq!(flits(4, requests), [vec![0, 1, 2, 3], vec![4, 5]]);
-    let data = |n| (0..n).map(|n| line(Class::Drs, 1, n)).collect::<Vec<_>>();
+    let data = |n| (0..n).map(|n| line(MessageClass::Drs, 1, n)).collect::<Vec<_>>();
     // 4 lines of 5 slots take 5 flits of 4 slots.
     assert_eq!(flits(4, data(4)), [vec![], vec![0], vec![1], vec![2], vec![3]]);
     assert_eq!(flits(15, data(4)), [vec![0, 1, 2], vec![3]]);
@@ -61,20 +61,20 @@ fn requests_share_a_flit_and_lines_run_over_into_the_next() {
 #[test]
 fn a_class_without_credits_does_not_stop_the_others() {
     let mut transmitter = FlitTransmitter::new((4, NS, NS), 1, 1);
-    let twice = Class::ALL.into_iter().flat_map(|class| [line(class, 1, 0), line(class, 1, 1)]);
+    let twice = MessageClass::ALL.into_iter().flat_map(|class| [line(class, 1, 0), line(class, 1, 1)]);
     let mut stock = Stock { queue: twice.collect(), ..Stock::default() };
     while transmitter.fill(Time::ZERO, &mut stock).is_some() {}
-    assert_eq!(stock.complete.iter().map(|line| line.class).collect::<Vec<_>>(), Class::ALL);
-    transmitter.handle_credits(Time::from_ns(5), Class::RwD, 1);
+    assert_eq!(stock.complete.iter().map(|line| line.class).collect::<Vec<_>>(), MessageClass::ALL);
+    transmitter.handle_credits(Time::from_ns(5), MessageClass::RwD, 1);
     assert_eq!(
-        (transmitter.credits(Class::RwD), transmitter.next_credit(ClassSet::ALL)),
+        (transmitter.credits(MessageClass::RwD), transmitter.next_credit(ClassSet::ALL)),
         (1, Some(Time::from_ns(5)))
     );
     assert!(transmitter.fill(Time::from_ns(4), &mut stock).is_none(), "the credit is on its way");
     assert!(transmitter.fill(Time::from_ns(5), &mut stock).is_some());
     assert_eq!(
-        (transmitter.midway().map(|line| line.class), transmitter.credits(Class::RwD)),
-        (Some(Class::RwD), 0)
+        (transmitter.midway().map(|line| line.class), transmitter.credits(MessageClass::RwD)),
+        (Some(MessageClass::RwD), 0)
     );
 }
 
@@ -89,7 +89,7 @@ fn outputs_serve_inputs_in_turn() {
     let mut switch = Switch::new(130, 8);
     for input in [3, 64, 129] {
         for n in 0..2 {
-            switch.handle_line(input, 7, line(Class::RwD, 7, n));
+            switch.handle_line(input, 7, line(MessageClass::RwD, 7, n));
         }
     }
     let order: Vec<u16> =
@@ -100,11 +100,11 @@ fn outputs_serve_inputs_in_turn() {
 #[test]
 fn the_first_of_a_queue_blocks_what_is_behind_it_but_no_other_class() {
     let mut switch = Switch::new(4, 8);
-    switch.handle_line(0, 1, line(Class::RwD, 1, 10));
-    switch.handle_line(0, 2, line(Class::RwD, 2, 11));
-    switch.handle_line(0, 2, line(Class::Req, 2, 12));
+    switch.handle_line(0, 1, line(MessageClass::RwD, 1, 10));
+    switch.handle_line(0, 2, line(MessageClass::RwD, 2, 11));
+    switch.handle_line(0, 2, line(MessageClass::Req, 2, 12));
     let mut only_req = ClassSet::NONE;
-    only_req.insert(Class::Req);
+    only_req.insert(MessageClass::Req);
     let mut take = |output, allowed| pass(&mut switch, output, allowed).map(|(_, line)| line.message);
     assert_eq!(take(1, only_req), None, "no credit for RwD towards 1");
     assert_eq!(take(2, ClassSet::ALL), Some(12));
@@ -132,10 +132,10 @@ fn saturate(ports: u16, slots: u32) -> u32 {
     let mut passed = 0;
     for _ in 0..slots {
         for input in 0..ports {
-            while switch.queued(input, Class::RwD) < 4 {
+            while switch.queued(input, MessageClass::RwD) < 4 {
                 seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let dst = (seed >> 33) % u64::from(ports);
-                switch.handle_line(input, dst as u16, line(Class::RwD, dst as u16, 0));
+                switch.handle_line(input, dst as u16, line(MessageClass::RwD, dst as u16, 0));
             }
         }
         let sending: Vec<u16> =
@@ -152,25 +152,25 @@ fn saturate(ports: u16, slots: u32) -> u32 {
 #[test]
 fn a_request_keeps_its_buffer_until_its_answer_leaves() {
     let mut memory = Node::new(1, 4, 1);
-    let request = line(Class::Req, 1, 9);
+    let request = line(MessageClass::Req, 1, 9);
     assert!(!memory.handle_line(request));
-    assert_eq!(memory.held(Class::Req), 1);
+    assert_eq!(memory.held(MessageClass::Req), 1);
     let taken = memory.take(ClassSet::ALL, |_| 1).unwrap();
     assert_eq!(
         taken,
-        Taken { line: Line { src: 1, dst: 0, class: Class::Drs, ..request }, frees: Some(Class::Req) }
+        DepartedMessage { line: Line { src: 1, dst: 0, class: MessageClass::Drs, ..request }, frees: Some(MessageClass::Req) }
     );
-    assert_eq!(memory.held(Class::Req), 0);
+    assert_eq!(memory.held(MessageClass::Req), 0);
 }
 
 #[test]
 fn a_node_requests_no_more_than_its_window() {
     let mut node = Node::new(0, 3, 1);
-    node.submit(Burst { message: 1, dst: 1, lines: 5, class: Class::Req, fetches: false });
+    node.submit(Burst { message: 1, dst: 1, lines: 5, class: MessageClass::Req, fetches: false });
     let sent: Vec<Line> =
         std::iter::from_fn(|| node.take(ClassSet::ALL, |_| 1)).map(|taken| taken.line).collect();
     assert_eq!(sent.len(), 3);
-    let answer = Line { src: 1, dst: 0, class: Class::Drs, ..sent[0] };
+    let answer = Line { src: 1, dst: 0, class: MessageClass::Drs, ..sent[0] };
     assert!(node.handle_line(answer));
     assert!(node.take(ClassSet::ALL, |_| 1).is_some());
     assert!(node.waiting().is_empty());
@@ -180,7 +180,7 @@ fn a_node_requests_no_more_than_its_window() {
 fn as_many_transfers_as_cores_leave_in_turn() {
     let mut node = Node::new(0, 100, 1);
     for message in 0..18 {
-        node.submit(Burst { message, dst: 1, lines: 2, class: Class::RwD, fetches: false });
+        node.submit(Burst { message, dst: 1, lines: 2, class: MessageClass::RwD, fetches: false });
     }
     let taken = std::iter::from_fn(|| node.take(ClassSet::ALL, |_| 1));
     let order: Vec<u32> = taken.map(|taken| taken.line.message).collect();
@@ -196,7 +196,7 @@ proptest! {
     ) {
         let mut switch = Switch::new(5, 1_000);
         for (number, (input, dst, class)) in lines.iter().enumerate() {
-            switch.handle_line(*input, *dst, line(Class::ALL[*class], *dst, number as u32));
+            switch.handle_line(*input, *dst, line(MessageClass::ALL[*class], *dst, number as u32));
         }
         let masks = masks.into_iter().map(ClassSet).chain([ClassSet::ALL; 1_000]);
         let mut last = std::collections::BTreeMap::new();
@@ -221,7 +221,7 @@ proptest! {
     ) {
         let mut transmitter = FlitTransmitter::new((slots, NS, NS), 64, 16);
         let queue = runs.iter().enumerate();
-        let queue = queue.map(|(n, (class, count))| Line { count: *count, ..line(Class::ALL[*class], 1, n as u32) });
+        let queue = queue.map(|(n, (class, count))| Line { count: *count, ..line(MessageClass::ALL[*class], 1, n as u32) });
         let mut stock = Stock { queue: queue.collect(), ..Stock::default() };
         let (mut now, mut away, mut done) = (Time::ZERO, [0u32; CLASSES], 0);
         let mut last = [None; CLASSES];
@@ -241,7 +241,7 @@ proptest! {
             if let Some(run) = transmitter.midway() {
                 away[run.class.index()] = run.count.into();
             }
-            for class in Class::ALL {
+            for class in MessageClass::ALL {
                 prop_assert_eq!(transmitter.credits(class) + away[class.index()], 64);
             }
             let waiting = stock.queue.iter().fold(ClassSet::NONE, |mut set, line| { set.insert(line.class); set });

@@ -1,6 +1,6 @@
 //! RoCE's loss recovery (go-back-N): the receiver takes segments in order only, and reports which one it expects next.
 
-use crate::silence::{STEADY, Silence};
+use crate::silence::{STEADY, TimeoutCount};
 use unrack_units::Time;
 
 /// Sending side of one transfer.
@@ -15,14 +15,14 @@ pub struct Sender {
     deadline: Time,
     rto: Time,
     /// Timeouts since the last reply that acknowledged more segments.
-    silence: Silence,
+    silence: TimeoutCount,
     given_up: bool,
 }
 
 impl Sender {
     /// Creates the sender of a transfer of `segments` segments. `salt` seeds its [`Silence`].
     pub fn new(segments: u32, rto: Time, now: Time, salt: u32) -> Sender {
-        let (deadline, silence) = (now + rto, Silence::new(salt));
+        let (deadline, silence) = (now + rto, TimeoutCount::new(salt));
         Sender { segments, acknowledged: 0, next: 0, sent: 0, deadline, rto, silence, given_up: false }
     }
 

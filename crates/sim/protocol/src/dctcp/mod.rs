@@ -14,7 +14,7 @@ use crate::tcp::{self, Acked, IdlePeriod, Outstanding};
 
 /// Congestion window of one DCTCP stream, in segments. Names are those of RFC 8257 §3.3 and RFC 5681 §3.1.
 #[derive(Debug, Clone)]
-pub struct Control {
+pub struct WindowControl {
     cwnd: f64,
     /// Slow-start threshold, in segments.
     ssthresh: f64,
@@ -32,10 +32,10 @@ pub struct Control {
     cut_until: u32,
 }
 
-impl Control {
+impl WindowControl {
     /// Creates the congestion control of a new stream.
-    pub fn new(params: &Params) -> Control {
-        Control {
+    pub fn new(params: &Params) -> WindowControl {
+        WindowControl {
             cwnd: f64::from(params.initial_window.max(1)),
             ssthresh: f64::INFINITY,
             alpha: params.initial_alpha.get(),
@@ -99,7 +99,7 @@ impl Control {
     }
 }
 
-impl tcp::CongestionControl for Control {
+impl tcp::CongestionControl for WindowControl {
     fn cwnd(&self) -> u32 {
         self.cwnd as u32
     }

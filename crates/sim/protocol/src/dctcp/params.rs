@@ -1,6 +1,6 @@
 //! Parameters of DCTCP.
 
-use crate::tcp::{Connections, Timeouts};
+use crate::tcp::{ConnectionLifetime, Timeouts};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Bytes, Fraction, Rate, Time};
@@ -27,7 +27,7 @@ pub struct Params {
     /// Whether messages share connections, and with them the learned state of a connection. Default: each message
     /// opens a connection.
     #[schemars(extend("x-unhashed" = "default"))]
-    pub connections: Connections,
+    pub connections: ConnectionLifetime,
     /// Whether a lost tail is probed for after two round trips, before the retransmission timer expires (RFC 8985 §7),
     /// as Linux does. Default: a lost tail waits for the timer.
     #[schemars(extend("x-unhashed" = "default"))]
@@ -43,7 +43,7 @@ impl Default for Params {
             mark_threshold: None,
             min_rto: Time::from_us(200),
             max_rto: Time::from_us(60_000_000),
-            connections: Connections::Fresh,
+            connections: ConnectionLifetime::Fresh,
             tail_loss_probe: false,
         }
     }

@@ -6,13 +6,13 @@ use crate::tcp::{CongestionControl as _, Receiver, Sender};
 use proptest::prelude::*;
 use unrack_units::{Bytes, Fraction, Rate, Time};
 
-fn pair(params: &Params, segments: u32, link: Link, seed: u64) -> Pair<Control> {
+fn pair(params: &Params, segments: u32, link: Link, seed: u64) -> Pair<WindowControl> {
     delayed_pair(params, 1, segments, link, seed)
 }
 
-fn delayed_pair(params: &Params, every: u32, segments: u32, link: Link, seed: u64) -> Pair<Control> {
+fn delayed_pair(params: &Params, every: u32, segments: u32, link: Link, seed: u64) -> Pair<WindowControl> {
     let timeouts = params.timeouts(Time::from_us(2));
-    let sender = Sender::new(Control::new(params), timeouts, segments);
+    let sender = Sender::new(WindowControl::new(params), timeouts, segments);
     Pair::new(sender, Receiver::new(every, Time::from_us(100)), link, seed)
 }
 
@@ -76,7 +76,7 @@ fn slow_start_doubles_every_round_trip() {
 #[test]
 fn alpha_converges_to_the_closed_form() {
     // Every segment is marked, from alpha 0 on: after n windows alpha = 1 - (1 - g)^n (DCTCP eq. 1).
-    let mut control = Control::new(&calm());
+    let mut control = WindowControl::new(&calm());
     for window in 1..=40u32 {
         let una = window * 10;
         control.handle_ack(&Acked { delivered: 10, ..ack(una, una + 9, true) });
@@ -97,7 +97,7 @@ fn alpha_is_the_share_marked_in_the_long_run() {
 
 #[test]
 fn the_window_is_cut_by_half_alpha_once_per_window() {
-    let mut control = Control::new(&Params::default());
+    let mut control = WindowControl::new(&Params::default());
     control.cwnd = 100.0;
     control.window_end = 1_000;
     control.handle_ack(&ack(1, 100, true));

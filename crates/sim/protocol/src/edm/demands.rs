@@ -23,7 +23,7 @@ pub(super) struct Entry {
 
 /// Queue of one pair.
 #[derive(Debug, Clone, Copy)]
-struct Pair {
+struct PairQueue {
     head: u32,
     tail: u32,
     /// Priority of the head: its class in the high bits, its order of arrival in the low bits; the smallest goes
@@ -40,7 +40,7 @@ pub(super) type Key = (u64, u32);
 
 /// Position at which a demand entered its pair's queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum QueuePosition {
     Alone,
     First,
     Behind,
@@ -50,14 +50,14 @@ pub(super) enum Place {
 #[derive(Debug, Clone)]
 pub(super) struct Demands {
     ports: usize,
-    pairs: Vec<Pair>,
+    pairs: Vec<PairQueue>,
     entries: Vec<Entry>,
     unused: u32,
     arrived: u32,
 }
 
 const NONE: u32 = u32::MAX;
-const EMPTY: Pair = Pair { head: NONE, tail: NONE, key: 0 };
+const EMPTY: PairQueue = PairQueue { head: NONE, tail: NONE, key: 0 };
 
 impl Demands {
     /// Creates empty queues for all pairs of `ports` ports.
@@ -66,7 +66,7 @@ impl Demands {
     }
 
     /// Adds a demand to its pair's queue: at the end or, if `overtakes`, ahead of the demands with more bytes left.
-    pub(super) fn push(&mut self, demand: &Demand, first_grant: Time, overtakes: bool) -> Place {
+    pub(super) fn push(&mut self, demand: &Demand, first_grant: Time, overtakes: bool) -> QueuePosition {
         let Demand { src, dst, bytes, token, .. } = *demand;
         let order = self.arrived;
         self.arrived = self.arrived.wrapping_add(1);
@@ -86,9 +86,9 @@ impl Demands {
             before => self.entries[before as usize].next = index,
         }
         match (before, after) {
-            (NONE, NONE) => Place::Alone,
-            (NONE, _) => Place::First,
-            _ => Place::Behind,
+            (NONE, NONE) => QueuePosition::Alone,
+            (NONE, _) => QueuePosition::First,
+            _ => QueuePosition::Behind,
         }
     }
 

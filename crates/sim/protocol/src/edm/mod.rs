@@ -12,4 +12,4 @@ pub mod scheduler;
 pub mod steps;
 
 pub use scheduler::{Demand, Grant, GrantPolicy, Scheduler, SchedulerConfig};
-pub use steps::Steps;
+pub use steps::EdmLatencies;

@@ -30,7 +30,7 @@
 //! same rows of bits as the hardware.
 
 use super::bits::{PortSet, PortSets, ports_of};
-use super::demands::{Demands, Key, Place};
+use super::demands::{Demands, Key, QueuePosition};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use unrack_units::Time;
@@ -115,7 +115,7 @@ pub struct Scheduler {
     /// Maximum time that control messages may put a link behind its grants: the time of one chunk.
     slack: Time,
     /// Times from which on an iteration may match a port again, unless the port is held longer by then.
-    releases: BinaryHeap<Reverse<(Time, Role, u32)>>,
+    releases: BinaryHeap<Reverse<(Time, PortRole, u32)>>,
     pipeline_free: Time,
     /// Best request to each source in the current iteration, as (priority, dst).
     requests: Vec<(Key, u32)>,
@@ -126,7 +126,7 @@ pub struct Scheduler {
 
 /// Direction of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Role {
+enum PortRole {
     Src,
     Dst,
 }
@@ -134,20 +134,20 @@ enum Role {
 /// Times of the two directions of one port.
 #[derive(Debug, Clone, Copy, Default)]
 struct PortTimes {
-    as_src: Way,
-    as_dst: Way,
+    as_src: DirectionTraffic,
+    as_dst: DirectionTraffic,
 }
 
 /// Granted and carried traffic in one direction of a link.
 #[derive(Debug, Clone, Copy, Default)]
-struct Way {
+struct DirectionTraffic {
     /// Time l/B after the last grant: §3.1.1 (7).
     granted: Time,
     /// Time at which all grants and all control messages would have passed if they were sent one after the other.
     carried: Time,
 }
 
-impl Way {
+impl DirectionTraffic {
     /// Returns when the next chunk may be granted, if the link may be behind by `slack`.
     fn free_at(&self, slack: Time) -> Time {
         self.granted.max(self.carried.saturating_sub(slack))
@@ -210,10 +210,10 @@ impl Scheduler {
         let first_grant = if is_implied { request } else { self.config.control };
         let overtakes = !self.config.pairs_in_order && self.config.policy == GrantPolicy::Srpt;
         let place = self.demands.push(&demand, first_grant, overtakes);
-        if place != Place::Behind {
+        if place != QueuePosition::Behind {
             self.rank(src, dst);
         }
-        if place == Place::Alone {
+        if place == QueuePosition::Alone {
             self.wants_dst.insert(dst, src);
             self.wants_src.insert(src, dst);
             self.waiting += 1;
@@ -311,13 +311,13 @@ impl Scheduler {
     /// Makes both ports busy for l/B, starting when both are free. Returns the start.
     fn occupy(&mut self, now: Time, src: u32, dst: u32, bytes: u32) -> Time {
         let ready = now + self.config.iteration;
-        let at = ready.max(self.free_at(Role::Src, src)).max(self.free_at(Role::Dst, dst));
+        let at = ready.max(self.free_at(PortRole::Src, src)).max(self.free_at(PortRole::Dst, dst));
         let length = occupancy(&self.config, bytes);
         self.ports[src as usize].as_src.grant(at, length);
         self.ports[dst as usize].as_dst.grant(at, length);
         self.free_src.remove(src);
         self.free_dst.remove(dst);
-        for (role, port) in [(Role::Src, src), (Role::Dst, dst)] {
+        for (role, port) in [(PortRole::Src, src), (PortRole::Dst, dst)] {
             let release = self.release_at(self.free_at(role, port));
             self.releases.push(Reverse((release, role, port)));
         }
@@ -330,9 +330,9 @@ impl Scheduler {
         (free_at + Time::from_ps(1)).saturating_sub(self.config.iteration * 2)
     }
 
-    fn free_at(&self, role: Role, port: u32) -> Time {
+    fn free_at(&self, role: PortRole, port: u32) -> Time {
         let PortTimes { as_src, as_dst } = &self.ports[port as usize];
-        if role == Role::Src { as_src } else { as_dst }.free_at(self.slack)
+        if role == PortRole::Src { as_src } else { as_dst }.free_at(self.slack)
     }
 
     /// Makes those ports eligible that an iteration starting now may match.
@@ -350,13 +350,13 @@ impl Scheduler {
         }
     }
 
-    fn release(&mut self, role: Role, port: u32) {
+    fn release(&mut self, role: PortRole, port: u32) {
         match role {
-            Role::Src => {
+            PortRole::Src => {
                 self.free_src.insert(port);
                 self.candidates.add_all(self.wants_src.meet(port, &self.free_dst));
             }
-            Role::Dst => {
+            PortRole::Dst => {
                 self.free_dst.insert(port);
                 self.reconsider(port);
             }

@@ -45,21 +45,21 @@ pub const SCHEDULE: u64 = 4;
 
 /// Latencies of one installation of EDM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Steps {
+pub struct EdmLatencies {
     /// Period of the PCS clock.
     pub cycle: Time,
     /// Latency of PMA, PMD and transceiver, per crossing.
     pub pma: Time,
 }
 
-impl Default for Steps {
+impl Default for EdmLatencies {
     /// Returns the latencies of the paper's testbed, which the paper's simulations keep at any link rate (§4.3).
     fn default() -> Self {
-        Steps { cycle: PCS_CYCLE, pma: PMA }
+        EdmLatencies { cycle: PCS_CYCLE, pma: PMA }
     }
 }
 
-impl Steps {
+impl EdmLatencies {
     /// Returns the time of `n` cycles.
     pub fn cycles(&self, n: u64) -> Time {
         self.cycle * n
@@ -117,14 +117,14 @@ mod tests {
 
     #[test]
     fn the_steps_add_up_to_table_1() {
-        let steps = Steps::default();
+        let steps = EdmLatencies::default();
         assert_eq!(steps.unloaded_read(Time::from_ns(10)).as_ps(), 299_520);
         assert_eq!(steps.unloaded_write(Time::from_ns(10)).as_ps(), 296_960);
     }
 
     #[test]
     fn each_box_of_table_1() {
-        let steps = Steps::default();
+        let steps = EdmLatencies::default();
         let ps = |n| steps.cycles(n).as_ps();
         assert_eq!(ps(MAKE_NOTIFICATION + RECEIVE_DATA), 12_800, "compute, read");
         assert_eq!(steps.request_to_data().as_ps(), 25_600, "memory, read");

@@ -8,7 +8,7 @@ use unrack_units::Time;
 /// Transfer that wants a credit. Wishes are ordered by turn: the transfer with the least left first; among equals, the
 /// oldest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Wish {
+pub struct CreditRequest {
     class: SizeClass,
     segments: u32,
     order: u32,
@@ -17,11 +17,11 @@ pub struct Wish {
 
 /// State of one receiver.
 #[derive(Debug, Clone, Default)]
-pub struct Credits {
+pub struct ReceiverCredits {
     /// Wishes of all transfers to this receiver, by sender.
-    wanting: BTreeSet<(u32, Wish)>,
+    wanting: BTreeSet<(u32, CreditRequest)>,
     /// First wish of each sender, except for senders that had no room for it.
-    open: BTreeSet<(Wish, u32)>,
+    open: BTreeSet<(CreditRequest, u32)>,
     /// Time on this receiver's link of the packets that were requested and have not arrived.
     outstanding: Bookings,
     next_at: Time,
@@ -29,15 +29,15 @@ pub struct Credits {
     found_none: bool,
 }
 
-impl Credits {
-    fn first_of(&self, sender: u32) -> Option<Wish> {
-        let range = (sender, Wish::LEAST)..=(sender, Wish::MOST);
+impl ReceiverCredits {
+    fn first_of(&self, sender: u32) -> Option<CreditRequest> {
+        let range = (sender, CreditRequest::LEAST)..=(sender, CreditRequest::MOST);
         self.wanting.range(range).next().map(|(_, wish)| *wish)
     }
 
     /// Records that a sender may now have room for a wish that it had no room for. Returns whether this receiver's
     /// turn waits for that.
-    pub fn reopen(&mut self, sender: u32, wish: Wish) -> bool {
+    pub fn reopen(&mut self, sender: u32, wish: CreditRequest) -> bool {
         self.open.insert((wish, sender));
         self.found_none
     }
@@ -48,13 +48,13 @@ impl Credits {
     }
 }
 
-impl Wish {
-    const LEAST: Wish = Wish { class: SizeClass::LEAST, segments: 0, order: 0, transfer: 0 };
-    const MOST: Wish =
-        Wish { class: SizeClass::MOST, segments: u32::MAX, order: u32::MAX, transfer: TransferId::MAX };
+impl CreditRequest {
+    const LEAST: CreditRequest = CreditRequest { class: SizeClass::LEAST, segments: 0, order: 0, transfer: 0 };
+    const MOST: CreditRequest =
+        CreditRequest { class: SizeClass::MOST, segments: u32::MAX, order: u32::MAX, transfer: TransferId::MAX };
 }
 
-impl Scheduler for Credits {
+impl Scheduler for ReceiverCredits {
     fn could_grant(&self, grants: &Grants) -> bool {
         grants.is_pending()
     }
@@ -83,7 +83,7 @@ pub struct Limits {
 pub struct GlobalView {
     limits: Limits,
     senders: Vec<Sender>,
-    accounts: Vec<Account>,
+    accounts: Vec<ReceiverAccount>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -91,11 +91,11 @@ struct Sender {
     /// Time on the sender's link of the packets whose credits were issued but not used.
     unused: Bookings,
     /// Wishes of receivers that the sender had no room for.
-    waiting: BTreeSet<(Wish, u32)>,
+    waiting: BTreeSet<(CreditRequest, u32)>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Account {
+struct ReceiverAccount {
     sender: u32,
     receiver: u32,
     order: u32,
@@ -103,7 +103,7 @@ struct Account {
     pace: Time,
     /// Size class under which the credits of the transfer are booked.
     class: SizeClass,
-    wish: Option<Wish>,
+    wish: Option<CreditRequest>,
     unused: u32,
     outstanding: u32,
 }
@@ -118,7 +118,7 @@ impl GlobalView {
     /// order of opening, which decides between equals because the transfer number may have been used before.
     pub fn create(&mut self, transfer: TransferId, (sender, receiver): (u32, u32), pace: Time, order: u32) {
         let (class, wish, unused, outstanding) = (SizeClass::LEAST, None, 0, 0);
-        let account = Account { sender, receiver, order, pace, class, wish, unused, outstanding };
+        let account = ReceiverAccount { sender, receiver, order, pace, class, wish, unused, outstanding };
         match self.accounts.get_mut(transfer as usize) {
             Some(place) => *place = account,
             None => {
@@ -130,7 +130,7 @@ impl GlobalView {
 
     /// Records that the state of a transfer at its receiver has changed. The receiver's next turn takes the change
     /// into account.
-    pub fn update(&mut self, receiver: &mut Credits, transfer: TransferId, grants: &Grants) {
+    pub fn update(&mut self, receiver: &mut ReceiverCredits, transfer: TransferId, grants: &Grants) {
         receiver.found_none = false;
         let account = &mut self.accounts[transfer as usize];
         let segments = if grants.is_silent() { u32::MAX } else { grants.remaining() };
@@ -145,7 +145,7 @@ impl GlobalView {
             sender.unused.remove(account.class, unused);
             account.class = class;
         }
-        let wish = Wish { class, segments, order: account.order, transfer };
+        let wish = CreditRequest { class, segments, order: account.order, transfer };
         let wish = grants.is_pending().then_some(wish);
         let before = std::mem::replace(&mut account.wish, wish);
         if before == wish {
@@ -168,7 +168,7 @@ impl GlobalView {
     }
 
     /// Returns the transfer to which a receiver gives its credit now: the first one whose sender has room.
-    pub fn choose(&mut self, receiver: &mut Credits, now: Time) -> Option<TransferId> {
+    pub fn choose(&mut self, receiver: &mut ReceiverCredits, now: Time) -> Option<TransferId> {
         if now < receiver.next_at {
             return None;
         }
@@ -191,7 +191,7 @@ impl GlobalView {
 
     /// Records that a credit of a transfer was issued.
     pub fn issue(&mut self, transfer: TransferId) {
-        let Account { sender, class, pace, unused, .. } = &mut self.accounts[transfer as usize];
+        let ReceiverAccount { sender, class, pace, unused, .. } = &mut self.accounts[transfer as usize];
         *unused += 1;
         self.senders[*sender as usize].unused.add(*class, *pace);
     }
@@ -203,7 +203,7 @@ impl GlobalView {
 
     /// Counts all credits of a transfer as used, except `left` of them.
     pub fn keep(&mut self, transfer: TransferId, left: u32) {
-        let Account { sender, class, pace, unused, .. } = &mut self.accounts[transfer as usize];
+        let ReceiverAccount { sender, class, pace, unused, .. } = &mut self.accounts[transfer as usize];
         let used = unused.saturating_sub(left);
         *unused -= used;
         self.senders[*sender as usize].unused.remove(*class, *pace * u64::from(used));
@@ -211,7 +211,7 @@ impl GlobalView {
 
     /// Removes the first wish that a sender had no room for and now has. Returns the wish and its receiver, which
     /// takes it back by [`Credits::reopen`].
-    pub fn take_waiting(&mut self, sender: u32) -> Option<(Wish, u32)> {
+    pub fn take_waiting(&mut self, sender: u32) -> Option<(CreditRequest, u32)> {
         let Sender { unused, waiting } = &mut self.senders[sender as usize];
         let (wish, _) = waiting.first()?;
         if unused.exceeds(wish.class, self.limits.at_sender) {
@@ -235,14 +235,14 @@ mod tests {
 
     struct Rack {
         view: GlobalView,
-        receivers: Vec<Credits>,
+        receivers: Vec<ReceiverCredits>,
         transfers: Vec<(u32, u32, Grants)>,
     }
 
     impl Rack {
         fn new(nodes: u32, at_sender: u64, at_receiver: u64) -> Rack {
             let limits = Limits { at_sender: PACE * at_sender, at_receiver: PACE * at_receiver };
-            let receivers = vec![Credits::default(); nodes as usize];
+            let receivers = vec![ReceiverCredits::default(); nodes as usize];
             Rack { view: GlobalView::new(nodes, limits), receivers, transfers: Vec::new() }
         }
 
@@ -389,7 +389,7 @@ mod tests {
                 }
                 for receiver in 0..nodes {
                     // A waiting receiver has nothing to grant, except for transfers that arrived after its turn.
-                    let Credits { found_none, open, .. } = &rack.receivers[receiver as usize];
+                    let ReceiverCredits { found_none, open, .. } = &rack.receivers[receiver as usize];
                     let misses_none = !found_none || !open.is_empty() || rack.scan(receiver).is_none();
                     prop_assert!(misses_none);
                 }
@@ -401,7 +401,7 @@ mod tests {
                 }
                 rack.update(number as u32);
             }
-            prop_assert!(rack.view.is_idle() && rack.receivers.iter().all(Credits::is_idle));
+            prop_assert!(rack.view.is_idle() && rack.receivers.iter().all(ReceiverCredits::is_idle));
         }
     }
 }

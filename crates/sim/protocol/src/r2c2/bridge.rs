@@ -48,10 +48,10 @@ impl Mac {
 }
 
 /// Destination and source of a frame.
-pub type Ends = (Mac, Mac);
+pub type FrameEnds = (Mac, Mac);
 
 /// Returns destination and source of a frame. `None` if it is shorter than its header.
-pub fn ends(frame: &[u8]) -> Option<Ends> {
+pub fn ends(frame: &[u8]) -> Option<FrameEnds> {
     let header: &[u8; FRAME_HEADER] = frame.first_chunk()?;
     Some((Mac(*header.first_chunk()?), Mac(*header[6..].first_chunk()?)))
 }
@@ -63,7 +63,7 @@ pub fn most_mtu(payload: u64) -> u64 {
 
 /// Returns the bytes that precede a packet of `packet` bytes in a frame, or `None` if the packet is too long for a
 /// frame.
-pub fn encapsulate((dst, src): Ends, tunnel: Tunnel, packet: usize) -> Option<[u8; ENCAPSULATION]> {
+pub fn encapsulate((dst, src): FrameEnds, tunnel: Tunnel, packet: usize) -> Option<[u8; ENCAPSULATION]> {
     let length = u16::try_from(TUNNEL_HEADER + packet).ok()?;
     let mut header = [0; ENCAPSULATION];
     header[..6].copy_from_slice(&dst.0);
@@ -78,7 +78,7 @@ pub fn encapsulate((dst, src): Ends, tunnel: Tunnel, packet: usize) -> Option<[u
 ///
 /// # Errors
 /// If the frame is too short, or does not contain an encapsulated packet.
-pub fn decapsulate(frame: &[u8]) -> Result<(Ends, Tunnel, &[u8]), Malformed> {
+pub fn decapsulate(frame: &[u8]) -> Result<(FrameEnds, Tunnel, &[u8]), Malformed> {
     let ends = ends(frame).ok_or(Malformed::Length)?;
     if frame[12..14] != ETHERTYPE.to_be_bytes() {
         return Err(Malformed::Unknown);

@@ -7,12 +7,12 @@ use super::Routing;
 use super::packet::Route;
 use super::routing::{MOST_HOPS, Router};
 use super::trees::Trees;
-use super::weights::{Ways, Weights};
+use super::weights::{FlowPaths, Weights};
 use std::sync::Arc;
 use unrack_rack::graph::{FAR, Graph};
 
 /// Routes, trees and weights of a rack without its failed links.
-pub struct Map {
+pub struct RackMap {
     whole: Arc<Graph>,
     graph: Arc<Graph>,
     /// Number of each link of `graph` in the whole rack, or `None` if no link is down.
@@ -26,24 +26,24 @@ pub struct Map {
     pub weights: Weights,
 }
 
-impl Map {
+impl RackMap {
     /// Creates the map of a rack without failures, with `trees` broadcast trees for each source.
-    pub fn whole(whole: &Arc<Graph>, trees: u8) -> Map {
-        Map::new(whole, whole.clone(), None, trees)
+    pub fn whole(whole: &Arc<Graph>, trees: u8) -> RackMap {
+        RackMap::new(whole, whole.clone(), None, trees)
     }
 
     /// Returns the map without the links for which `down` returns `true`.
-    pub fn without(&self, down: impl Fn(u32) -> bool) -> Map {
+    pub fn without(&self, down: impl Fn(u32) -> bool) -> RackMap {
         let trees = self.trees.count();
         if !(0..self.whole.links()).any(&down) {
-            return Map::whole(&self.whole, trees);
+            return RackMap::whole(&self.whole, trees);
         }
         let (left, links) = self.whole.without(down);
-        Map::new(&self.whole, Arc::new(left), Some(links), trees)
+        RackMap::new(&self.whole, Arc::new(left), Some(links), trees)
     }
 
-    fn new(whole: &Arc<Graph>, graph: Arc<Graph>, links: Option<Vec<u32>>, trees: u8) -> Map {
-        Map {
+    fn new(whole: &Arc<Graph>, graph: Arc<Graph>, links: Option<Vec<u32>>, trees: u8) -> RackMap {
+        RackMap {
             part: parts(&graph),
             is_short: Routing::Spraying.check(&graph).is_ok(),
             trees: Trees::new(graph.clone(), trees),
@@ -85,7 +85,7 @@ impl Map {
     }
 
     /// Draws the route of a packet, if there is one.
-    pub fn draw(&mut self, ways: Ways, random: &mut impl FnMut() -> u64) -> Option<Route> {
+    pub fn draw(&mut self, ways: FlowPaths, random: &mut impl FnMut() -> u64) -> Option<Route> {
         if !self.leads(ways.src, ways.dst) {
             return None;
         }

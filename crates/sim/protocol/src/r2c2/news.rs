@@ -1,47 +1,47 @@
 //! Broadcasts, and the reports of lost broadcasts (§3.2).
 
 use super::packet::{Broadcast, Event};
-use crate::silence::Silence;
+use crate::silence::TimeoutCount;
 use unrack_units::Time;
 
 /// Content of a broadcast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum News {
+pub enum BroadcastContent {
     /// State of one flow.
     Flow(Broadcast),
     /// Chosen routings (§3.4), by the number of the list that contains them.
     Routings { src: u16, tree: u8, number: u32 },
 }
 
-impl News {
+impl BroadcastContent {
     /// Returns the source of the broadcast.
     pub fn src(self) -> u32 {
         match self {
-            News::Flow(told) => u32::from(told.src),
-            News::Routings { src, .. } => u32::from(src),
+            BroadcastContent::Flow(told) => u32::from(told.src),
+            BroadcastContent::Routings { src, .. } => u32::from(src),
         }
     }
 
     /// Returns the tree that it follows.
     pub fn tree(self) -> u8 {
         match self {
-            News::Flow(told) => told.tree,
-            News::Routings { tree, .. } => tree,
+            BroadcastContent::Flow(told) => told.tree,
+            BroadcastContent::Routings { tree, .. } => tree,
         }
     }
 
     /// Returns the same broadcast, sent along another of its source's trees.
-    pub fn along(self, tree: u8) -> News {
+    pub fn along(self, tree: u8) -> BroadcastContent {
         match self {
-            News::Flow(told) => News::Flow(Broadcast { tree, ..told }),
-            News::Routings { src, number, .. } => News::Routings { src, tree, number },
+            BroadcastContent::Flow(told) => BroadcastContent::Flow(Broadcast { tree, ..told }),
+            BroadcastContent::Routings { src, number, .. } => BroadcastContent::Routings { src, tree, number },
         }
     }
 
     /// Returns whether the two have the same content, so that repeating one also repeats the other.
-    pub fn is_like(self, other: News) -> bool {
+    pub fn is_like(self, other: BroadcastContent) -> bool {
         match (self, other) {
-            (News::Flow(one), News::Flow(other)) => {
+            (BroadcastContent::Flow(one), BroadcastContent::Flow(other)) => {
                 (one.src, one.flow, one.event) == (other.src, other.flow, other.event)
             }
             _ => self.along(0) == other.along(0),
@@ -49,9 +49,9 @@ impl News {
     }
 
     /// Returns whether a node that received this broadcast does not need the other any more.
-    fn replaces(self, other: News) -> bool {
+    fn replaces(self, other: BroadcastContent) -> bool {
         let is_over = match (self, other) {
-            (News::Flow(end), News::Flow(other)) => {
+            (BroadcastContent::Flow(end), BroadcastContent::Flow(other)) => {
                 end.event == Event::End && (end.src, end.flow) == (other.src, other.flow)
             }
             _ => false,
@@ -66,14 +66,14 @@ impl News {
 /// Departure: the paper does not specify what happens when a report is lost as well. Here it is sent again after a
 /// timeout, which doubles each time, until TCP would give up.
 #[derive(Debug, Clone, Default)]
-pub struct Reports(Vec<Report>);
+pub struct Reports(Vec<FlowReport>);
 
 #[derive(Debug, Clone)]
-struct Report {
-    news: News,
+struct FlowReport {
+    news: BroadcastContent,
     /// Time at which the report is sent again.
     at: Time,
-    silence: Silence,
+    silence: TimeoutCount,
 }
 
 /// Maximum number of reports that are kept. Reports beyond it are sent only once.
@@ -82,24 +82,24 @@ const MOST: usize = 1_024;
 impl Reports {
     /// Records that the node had to drop a broadcast. Returns whether to report it to the source now; if so,
     /// [`Reports::poll`] must be called after `timeout`.
-    pub fn dropped(&mut self, now: Time, timeout: Time, news: News) -> bool {
+    pub fn dropped(&mut self, now: Time, timeout: Time, news: BroadcastContent) -> bool {
         let is_open = self.0.iter().any(|open| open.news.is_like(news));
         if !is_open && self.0.len() < MOST {
-            let silence = Silence::new(self.0.len() as u32);
-            self.0.push(Report { news, at: now + timeout, silence });
+            let silence = TimeoutCount::new(self.0.len() as u32);
+            self.0.push(FlowReport { news, at: now + timeout, silence });
         }
         !is_open
     }
 
     /// Removes the reports that an arrived broadcast answers: its source received them, or had newer content to
     /// announce.
-    pub fn heard(&mut self, news: News) {
+    pub fn heard(&mut self, news: BroadcastContent) {
         self.0.retain(|open| !news.replaces(open.news));
     }
 
     /// Returns one report to repeat, and the time of the next call of [`Reports::poll`] for it; to be called until it
     /// returns `None`.
-    pub fn poll(&mut self, now: Time, timeout: Time) -> Option<(News, Time)> {
+    pub fn poll(&mut self, now: Time, timeout: Time) -> Option<(BroadcastContent, Time)> {
         while let Some(due) = self.0.iter().position(|open| open.at <= now) {
             let open = &mut self.0[due];
             match open.silence.handle_timeout(timeout, 0) {
@@ -129,9 +129,9 @@ mod tests {
 
     const TIMEOUT: Time = Time::from_us(1_000);
 
-    fn told(event: Event, flow: u16, tree: u8) -> News {
+    fn told(event: Event, flow: u16, tree: u8) -> BroadcastContent {
         let (routing, asked) = (Routing::Spraying, Requirements::default());
-        News::Flow(Broadcast { event, src: 0, dst: 1, flow, asked, routing, tree })
+        BroadcastContent::Flow(Broadcast { event, src: 0, dst: 1, flow, asked, routing, tree })
     }
 
     #[test]
@@ -140,11 +140,11 @@ mod tests {
         let mut reports = Reports::default();
         assert!(reports.dropped(ms(0), TIMEOUT, told(Event::Start, 1, 0)));
         assert!(!reports.dropped(ms(0), TIMEOUT, told(Event::Start, 1, 1)));
-        assert!(reports.dropped(ms(0), TIMEOUT, News::Routings { src: 0, tree: 0, number: 1 }));
+        assert!(reports.dropped(ms(0), TIMEOUT, BroadcastContent::Routings { src: 0, tree: 0, number: 1 }));
         assert_eq!(reports.poll(Time::from_us(999), TIMEOUT), None);
         let (again, next) = reports.poll(ms(1), TIMEOUT).unwrap();
         assert!(again == told(Event::Start, 1, 0) && (ms(3)..ms(4)).contains(&next), "{next}");
-        reports.heard(News::Routings { src: 0, tree: 3, number: 1 });
+        reports.heard(BroadcastContent::Routings { src: 0, tree: 3, number: 1 });
         assert_eq!(reports.poll(ms(1), TIMEOUT), None);
         reports.heard(told(Event::Demand, 1, 1));
         reports.heard(told(Event::End, 2, 1));

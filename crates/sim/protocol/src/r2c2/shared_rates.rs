@@ -8,7 +8,7 @@
 use super::packet::Broadcast;
 use super::rates::{Rates, Slot};
 use super::view::FlowKey;
-use super::weights::{LinkShare, Ways, Weights};
+use super::weights::{LinkShare, FlowPaths, Weights};
 use rapidhash::fast::SeedableState;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,7 +31,7 @@ struct Table {
 #[derive(Debug)]
 struct Entry {
     slot: Slot,
-    ways: Ways,
+    ways: FlowPaths,
     /// Last settlement that counted the flow.
     turn: u64,
 }

@@ -21,7 +21,7 @@ pub struct RackView {
     unread: Vec<(Time, Broadcast)>,
     /// Index in `flows` of each flow.
     places: HashMap<FlowKey, u32, SeedableState<'static>>,
-    flows: Vec<Known>,
+    flows: Vec<KnownFlow>,
     free: Vec<u32>,
     /// Flows that do not count yet, by the time when they became known; and ended flows, by the time when they ended.
     /// Some entries are outdated.
@@ -40,7 +40,7 @@ pub struct RackView {
 
 /// State of a known flow.
 #[derive(Debug, Clone)]
-struct Known {
+struct KnownFlow {
     since: Time,
     /// Time of the last broadcast about it.
     heard: Time,
@@ -112,11 +112,11 @@ impl RackView {
         let known = place.map(|at| &mut self.flows[at as usize]);
         match (told.event, known) {
             (Event::Start, None) => {
-                let at = self.keep(Known { since: now, heard: now, told, counts: false, state: State::Open });
+                let at = self.keep(KnownFlow { since: now, heard: now, told, counts: false, state: State::Open });
                 self.young.push_back((now, at));
             }
             (Event::End, known) => {
-                let over = Known { since: now, heard: now, told, counts: false, state: State::Over };
+                let over = KnownFlow { since: now, heard: now, told, counts: false, state: State::Over };
                 known.into_iter().for_each(|known| *known = over.clone());
                 let at = place.unwrap_or_else(|| self.keep(over));
                 self.over.push_back((now, at));
@@ -131,7 +131,7 @@ impl RackView {
         }
     }
 
-    fn keep(&mut self, known: Known) -> u32 {
+    fn keep(&mut self, known: KnownFlow) -> u32 {
         let key = (known.told.src, known.told.flow);
         let at = match self.free.pop() {
             Some(at) => {
@@ -148,7 +148,7 @@ impl RackView {
     }
 
     fn forget(&mut self, at: u32) {
-        let Known { told, counts, state, .. } = &mut self.flows[at as usize];
+        let KnownFlow { told, counts, state, .. } = &mut self.flows[at as usize];
         (*state, *counts) = (State::Free, false);
         self.places.remove(&(told.src, told.flow));
         self.free.push(at);

@@ -1,7 +1,7 @@
 //! State of one transfer at its receiver.
 
 use crate::segments::SegmentSet;
-use crate::silence::Silence;
+use crate::silence::TimeoutCount;
 use crate::turns::TurnIndex;
 use unrack_units::Time;
 
@@ -22,7 +22,7 @@ pub struct Grants {
     /// Number of outstanding segments that come before the highest one that arrived.
     overtaken: u32,
     /// Timeouts since the last arrival of a segment while others were granted.
-    silence: Silence,
+    silence: TimeoutCount,
     steady: u32,
     given_up: bool,
     /// Place in the queue of the receiver's scheduler.
@@ -49,7 +49,7 @@ impl Grants {
             cursor,
             reached: 0,
             overtaken: 0,
-            silence: Silence::new(salt),
+            silence: TimeoutCount::new(salt),
             steady,
             given_up: false,
             place,

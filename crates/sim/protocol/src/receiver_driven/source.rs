@@ -1,7 +1,7 @@
 //! Sending side of one transfer.
 
 use crate::segments::SegmentSet;
-use crate::silence::Silence;
+use crate::silence::TimeoutCount;
 use std::collections::VecDeque;
 use unrack_units::Time;
 
@@ -11,7 +11,7 @@ pub struct GrantedSender {
     segments: u32,
     /// Segments that need no grant and have not been sent yet.
     unasked: std::ops::Range<u32>,
-    granted: VecDeque<Granted>,
+    granted: VecDeque<GrantedBytes>,
     /// First segment that was never granted; none after it was granted either.
     new: u32,
     /// Segments sent at least once.
@@ -23,7 +23,7 @@ pub struct GrantedSender {
     deadline: Time,
     timeout: Time,
     /// Timeouts since the receiver last sent anything; at each of them, the transfer was announced again.
-    silence: Silence,
+    silence: TimeoutCount,
     done: bool,
     given_up: bool,
 }
@@ -37,7 +37,7 @@ pub struct Expiry {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Granted {
+struct GrantedBytes {
     segment: u32,
     rank: u8,
     until: Time,
@@ -67,7 +67,7 @@ impl GrantedSender {
         let new = unasked.min(segments);
         let (unasked, granted, deadline) = (0..new, VecDeque::new(), now + timeout);
         let allowed_until = now + expiry.map_or(Time::ZERO, |expiry| expiry.pace * u64::from(new));
-        let (sent, silence) = (SegmentSet::new(segments), Silence::new(salt));
+        let (sent, silence) = (SegmentSet::new(segments), TimeoutCount::new(salt));
         GrantedSender {
             segments,
             unasked,
@@ -147,7 +147,7 @@ impl GrantedSender {
             known.until = until;
             return;
         }
-        self.granted.push_back(Granted { segment, rank, until });
+        self.granted.push_back(GrantedBytes { segment, rank, until });
     }
 
     /// Ends the transfer, because the receiver has all segments or has given up.

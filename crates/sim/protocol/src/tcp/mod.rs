@@ -34,7 +34,7 @@ pub use control::{Acked, CongestionControl, IdlePeriod, Outstanding};
 pub use ends::{OneSubflow, ReceivingEnd, SendingEnd, StreamSignal, SubflowSet};
 pub use framing::Framing;
 pub use loss_based::LossBased;
-pub use params::{Congestion, Connections, Params};
+pub use params::{Congestion, ConnectionLifetime, Params};
 pub(crate) use reassembly::Reassembly;
 pub use receiver::Receiver;
 pub use resting::Resting;

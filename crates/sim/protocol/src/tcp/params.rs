@@ -19,7 +19,7 @@ pub enum Congestion {
 /// Lifetime of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Connections {
+pub enum ConnectionLifetime {
     /// A new connection for each message.
     #[default]
     Fresh,
@@ -46,7 +46,7 @@ pub struct Params {
     /// Whether messages share connections, and with them the learned state of a connection. Default: each message
     /// opens a connection.
     #[schemars(extend("x-unhashed" = "default"))]
-    pub connections: Connections,
+    pub connections: ConnectionLifetime,
     /// Whether a lost tail is probed for after two round trips, before the retransmission timer expires (RFC 8985 §7),
     /// as Linux does. Default: a lost tail waits for the timer.
     #[schemars(extend("x-unhashed" = "default"))]
@@ -61,7 +61,7 @@ impl Default for Params {
             min_rto: Time::from_us(200),
             max_rto: Time::from_us(60_000_000),
             spraying: false,
-            connections: Connections::Fresh,
+            connections: ConnectionLifetime::Fresh,
             tail_loss_probe: false,
         }
     }

@@ -6,12 +6,12 @@
 use std::ops::Range;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Ranges {
+pub(super) struct SequenceRanges {
     /// Ranges in ascending order; no two touch.
     ranges: Vec<Range<u32>>,
 }
 
-impl Ranges {
+impl SequenceRanges {
     pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -87,7 +87,7 @@ impl Ranges {
 
 #[cfg(test)]
 mod tests {
-    use super::Ranges;
+    use super::SequenceRanges;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
@@ -96,7 +96,7 @@ mod tests {
         fn is_a_set_of_numbers(
             inserts in prop::collection::vec((0u32..60, 0u32..8), 0..30), floor in 0u32..70, probe in 0u32..70,
         ) {
-            let (mut ranges, mut set) = (Ranges::default(), BTreeSet::new());
+            let (mut ranges, mut set) = (SequenceRanges::default(), BTreeSet::new());
             for (start, len) in inserts {
                 let fresh = (start..start + len).filter(|n| set.insert(*n)).count();
                 prop_assert_eq!(ranges.insert(start..start + len) as usize, fresh);
@@ -113,7 +113,7 @@ mod tests {
 
         #[test]
         fn neighbours_merge(a in 0u32..50, b in 1u32..9, c in 1u32..9) {
-            let mut ranges = Ranges::default();
+            let mut ranges = SequenceRanges::default();
             ranges.insert(a + b..a + b + c);
             ranges.insert(a..a + b);
             prop_assert_eq!(ranges.iter().cloned().collect::<Vec<_>>(), vec![a..a + b + c]);

@@ -1,12 +1,12 @@
 //! Reassembly of segments into their order at a receiver.
 
-use super::ranges::Ranges;
+use super::ranges::SequenceRanges;
 
 /// Segments of a stream that have arrived: all before the next one expected, and some beyond it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reassembly {
     next: u32,
-    beyond: Ranges,
+    beyond: SequenceRanges,
 }
 
 impl Reassembly {
@@ -16,7 +16,7 @@ impl Reassembly {
     }
 
     /// Returns the segments that arrived out of order.
-    pub(super) fn beyond(&self) -> &Ranges {
+    pub(super) fn beyond(&self) -> &SequenceRanges {
         &self.beyond
     }
 

@@ -1,6 +1,6 @@
 //! Scoreboard of a sender's segments: acknowledged, selectively acknowledged, lost, retransmitted (RFC 6675 §3 and §4).
 
-use super::ranges::Ranges;
+use super::ranges::SequenceRanges;
 use super::{Outstanding, Sack};
 
 /// Segments selectively acknowledged above a hole before the hole counts as lost (RFC 6675 §2: DupThresh).
@@ -13,7 +13,7 @@ pub(super) struct Scoreboard {
     /// RFC 6675 HighData + 1: every segment below has been sent.
     next: u32,
     /// Segments above `una` that have arrived.
-    sacked: Ranges,
+    sacked: SequenceRanges,
     /// Segments below this one that are not sacked count as lost.
     lost_below: u32,
     /// RFC 6675 HighRxt + 1: segments below that are not sacked have been retransmitted, in order.
@@ -21,7 +21,7 @@ pub(super) struct Scoreboard {
 }
 
 /// Effect of an acknowledgement.
-pub(super) struct Progress {
+pub(super) struct AckEffect {
     /// Segments now known to have arrived that were not before.
     pub delivered: u32,
     /// Whether `una` moved.
@@ -65,7 +65,7 @@ impl Scoreboard {
     }
 
     /// Applies an acknowledgement of data that was sent, which the caller has checked. RFC 6675 §4: Update ().
-    pub(super) fn update(&mut self, next: u32, sack: &Sack) -> Progress {
+    pub(super) fn update(&mut self, next: u32, sack: &Sack) -> AckEffect {
         let advanced = next > self.una;
         let mut delivered = 0;
         if advanced {
@@ -82,7 +82,7 @@ impl Scoreboard {
             }
             self.mark_lost();
         }
-        Progress { delivered, advanced }
+        AckEffect { delivered, advanced }
     }
 
     /// Marks a segment as lost if DupThresh segments above it are sacked. RFC 6675 §4: IsLost.

@@ -50,7 +50,7 @@ impl Timeouts {
 pub struct Sender<C> {
     control: C,
     board: Scoreboard,
-    phase: Phase,
+    phase: SenderPhase,
     /// Number of segments of the stream so far.
     total: u32,
     rto: Rto,
@@ -84,7 +84,7 @@ enum Probe {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum SenderPhase {
     Open,
     /// Fast recovery (RFC 6675 §5): holes are filled until everything below `until` is acknowledged. If `owed`, the
     /// first retransmission is sent even if the window does not allow it (step 4.3).
@@ -112,7 +112,7 @@ impl<C: CongestionControl> Sender<C> {
         Sender {
             control,
             board: Scoreboard::default(),
-            phase: Phase::Open,
+            phase: SenderPhase::Open,
             total: segments,
             rto,
             deadline: None,
@@ -168,7 +168,7 @@ impl<C: CongestionControl> Sender<C> {
     }
     /// Returns whether the sender has given up, after [`MOST_TIMEOUTS`] timeouts in a row.
     pub fn has_given_up(&self) -> bool {
-        self.phase == Phase::GivenUp
+        self.phase == SenderPhase::GivenUp
     }
     /// Returns the number of timeouts in a row.
     pub(crate) fn timeouts(&self) -> u32 {
@@ -196,7 +196,7 @@ impl<C: CongestionControl> Sender<C> {
             marked: ack.marked,
             una: self.board.una(),
             next: self.board.next(),
-            may_grow: held_back && progress.advanced && !matches!(self.phase, Phase::Recovery { .. }),
+            may_grow: held_back && progress.advanced && !matches!(self.phase, SenderPhase::Recovery { .. }),
             now,
             rtt: now - ack.echo,
         });
@@ -217,7 +217,7 @@ impl<C: CongestionControl> Sender<C> {
         let arrived = ack.echo == at;
         if self.board.una() > number {
             self.probe = Probe::None;
-            if arrived && is_copy && self.phase == Phase::Open {
+            if arrived && is_copy && self.phase == SenderPhase::Open {
                 self.control.handle_loss(outstanding);
             }
         } else if arrived {
@@ -234,7 +234,7 @@ impl<C: CongestionControl> Sender<C> {
             self.probe = Probe::None;
             self.deadline = self.board.outstanding().then(|| now + self.rto.timeout());
         }
-        let is_calm = self.phase == Phase::Open && self.probe == Probe::None && self.board.is_in_order();
+        let is_calm = self.phase == SenderPhase::Open && self.probe == Probe::None && self.board.is_in_order();
         let patience = self.rto.probe_timeout().filter(|_| is_calm && self.board.outstanding());
         if let Some(patience) = patience.filter(|patience| *patience < self.rto.timeout()) {
             (self.probe, self.deadline) = (Probe::Armed, Some(now + patience));
@@ -242,17 +242,17 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     fn leave_phase(&mut self) {
-        let (Phase::Recovery { until, .. } | Phase::Loss { until }) = self.phase else { return };
+        let (SenderPhase::Recovery { until, .. } | SenderPhase::Loss { until }) = self.phase else { return };
         if self.board.una() >= until {
-            self.phase = Phase::Open;
+            self.phase = SenderPhase::Open;
         }
     }
 
     /// Enters fast recovery: RFC 6675 §5, step 4. After a timeout, it is not entered again before the recovery point
     /// is passed (§5.1).
     fn enter_recovery(&mut self) {
-        if self.phase == Phase::Open && self.board.first_is_lost() {
-            self.phase = Phase::Recovery { until: self.board.next(), owed: true };
+        if self.phase == SenderPhase::Open && self.board.first_is_lost() {
+            self.phase = SenderPhase::Recovery { until: self.board.next(), owed: true };
             self.control.handle_loss(self.board.all_sent());
         }
     }
@@ -269,12 +269,12 @@ impl<C: CongestionControl> Sender<C> {
         }
         self.probe = Probe::None;
         if self.rto.timeouts() == MOST_TIMEOUTS {
-            self.phase = Phase::GivenUp;
+            self.phase = SenderPhase::GivenUp;
             self.deadline = None;
             return;
         }
         self.control.handle_timeout(self.board.all_sent());
-        self.phase = Phase::Loss { until: self.board.next() };
+        self.phase = SenderPhase::Loss { until: self.board.next() };
         self.board.lose_all();
         self.rto.back_off();
         self.deadline = Some(now + self.rto.timeout());
@@ -330,7 +330,7 @@ impl<C: CongestionControl> Sender<C> {
         if self.probe == Probe::Due {
             return false;
         }
-        let owed = matches!(self.phase, Phase::Recovery { owed: true, .. });
+        let owed = matches!(self.phase, SenderPhase::Recovery { owed: true, .. });
         let held_back = !owed && self.board.pipe() >= self.control.cwnd();
         if held_back {
             self.held_back_at = self.board.next();
@@ -339,10 +339,10 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     fn has_next(&self) -> bool {
-        let recovering = matches!(self.phase, Phase::Recovery { .. });
+        let recovering = matches!(self.phase, SenderPhase::Recovery { .. });
         self.probe == Probe::Due
             || self.board.next() < self.total
-            || self.phase != Phase::Open && self.board.hole(recovering).is_some()
+            || self.phase != SenderPhase::Open && self.board.hole(recovering).is_some()
     }
 
     /// Chooses the next segment. RFC 6675 §4: NextSeg ().
@@ -358,8 +358,8 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     fn hole(&mut self, eager: bool) -> Option<u32> {
-        let Phase::Recovery { owed, .. } = &mut self.phase else {
-            return (self.phase != Phase::Open && !eager).then(|| self.fill_hole(false)).flatten();
+        let SenderPhase::Recovery { owed, .. } = &mut self.phase else {
+            return (self.phase != SenderPhase::Open && !eager).then(|| self.fill_hole(false)).flatten();
         };
         *owed = false;
         self.fill_hole(eager)

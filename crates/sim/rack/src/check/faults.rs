@@ -1,9 +1,9 @@
 //! Checks the faults of a scenario.
 
 use super::Checker;
-use crate::faults::{BitErrors, Failure, Faults};
+use crate::faults::{BitErrors, ScheduledFailure, Faults};
 use crate::network::NetworkSpec;
-use crate::problem::Problem;
+use crate::problem::ScenarioProblem;
 use crate::tree::{Node, Value};
 use crate::{Protocol, decode::decode};
 use unrack_units::Time;
@@ -35,7 +35,7 @@ impl Checker<'_> {
         Some(faults)
     }
 
-    fn failures(&mut self, network: Option<&NetworkSpec>) -> Option<Vec<Failure>> {
+    fn failures(&mut self, network: Option<&NetworkSpec>) -> Option<Vec<ScheduledFailure>> {
         let Some(list) = self.root.get("failures") else { return Some(Vec::new()) };
         let Value::List(nodes) = &list.value else {
             self.complain(
@@ -48,11 +48,11 @@ impl Checker<'_> {
     }
 
     /// Decodes and checks a failure. Each problem is reported at the key that causes it.
-    fn failure(&mut self, node: &Node, network: Option<&NetworkSpec>) -> Option<Failure> {
-        let failure = decode::<Failure>(node, "failures", &mut self.problems)?;
+    fn failure(&mut self, node: &Node, network: Option<&NetworkSpec>) -> Option<ScheduledFailure> {
+        let failure = decode::<ScheduledFailure>(node, "failures", &mut self.problems)?;
         let mut refuse = |key: &str, message: String| {
             let place = node.get(key).unwrap_or(node).place;
-            self.problems.push(Problem::at(place, format!("failures: {message}")));
+            self.problems.push(ScenarioProblem::at(place, format!("failures: {message}")));
         };
         let named = [failure.node.is_some(), failure.switch.is_some(), failure.between.is_some()];
         if named.iter().filter(|named| **named).count() != 1 {

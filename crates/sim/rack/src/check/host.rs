@@ -1,7 +1,7 @@
 //! Checks the `[host]` table: the components inside hosts.
 
 use super::Checker;
-use crate::host::{DramCache, HostSpec};
+use crate::host::{PoolCache, HostSpec};
 use crate::link::LinkSpec;
 use crate::network::NetworkSpec;
 use crate::{Protocol, listed};
@@ -79,8 +79,8 @@ impl Checker<'_> {
         }
     }
 
-    fn check_cache(&mut self, cache: &DramCache) {
-        let DramCache { size, ways, lines, latency, .. } = cache;
+    fn check_cache(&mut self, cache: &PoolCache) {
+        let PoolCache { size, ways, lines, latency, .. } = cache;
         self.within("host.cache.latency", *latency, Time::ZERO, LinkSpec::LONGEST);
         self.within("host.cache.ways", *ways, 1, MOST_QUEUED);
         self.within("host.cache.size", *size, Bytes::new(64), LARGEST_MEMORY);

@@ -2,7 +2,7 @@
 //! created.
 
 use super::Checker;
-use crate::workload::jobs::{Embedding, Job, Jobs, KeyValue, Kronecker, Training, WordCount};
+use crate::workload::jobs::{Embedding, JobSpec, Jobs, KeyValue, Kronecker, Training, WordCount};
 use crate::workload::{Collective, Operation};
 use std::collections::BTreeSet;
 use unrack_units::{Bytes, Time};
@@ -31,7 +31,7 @@ impl Checker<'_> {
         }
     }
 
-    fn check_job(&mut self, path: &str, job: &Job, nodes: u32, slots: u32) {
+    fn check_job(&mut self, path: &str, job: &JobSpec, nodes: u32, slots: u32) {
         if job.name.as_ref().is_some_and(|name| name.is_empty() || name.contains(['.', '/'])) {
             self.complain(&format!("{path}.name"), "expected a word without `.` and `/`");
         }

@@ -21,23 +21,23 @@ use crate::host::HostSpec;
 
 use crate::link::LinkSpec;
 use crate::network::{Headers, NetworkSpec, SwitchSpec};
-use crate::problem::Problem;
+use crate::problem::ScenarioProblem;
 use crate::schema;
 use crate::source::{Origin, Source};
 use crate::topology::TopologySpec;
 use crate::tree::{Node, Value};
 use crate::workload::{Blades, FileRef, Size, Trace, Workload};
-use crate::{Known, Protocol, kinds};
+use crate::{KnownNames, Protocol, kinds};
 
 pub(crate) struct Checker<'a> {
     root: &'a Node,
     sources: &'a [Source],
-    known: &'a Known,
-    pub problems: Vec<Problem>,
+    known: &'a KnownNames,
+    pub problems: Vec<ScenarioProblem>,
 }
 
 /// Parts of a checked scenario.
-pub(crate) struct Parts {
+pub(crate) struct CheckedParts {
     pub seed: u64,
     pub network: NetworkSpec,
     pub protocol: Protocol,
@@ -67,7 +67,7 @@ const DEFAULT_SEED: u64 = 1;
 /// Keys of the table `network`, except `topology`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(default)]
-struct Common {
+struct NetworkKeys {
     link: LinkSpec,
     /// Link between switches. Default: equal to `link`.
     core_link: Option<LinkSpec>,
@@ -80,22 +80,22 @@ struct Common {
     headers: Headers,
 }
 
-impl Default for Common {
-    fn default() -> Common {
+impl Default for NetworkKeys {
+    fn default() -> NetworkKeys {
         let (link, switch, headers) = (LinkSpec::default(), SwitchSpec::default(), Headers::default());
-        Common { link, core_link: None, cxl_link: None, switch, mtu: Bytes::new(1500), headers }
+        NetworkKeys { link, core_link: None, cxl_link: None, switch, mtu: Bytes::new(1500), headers }
     }
 }
 
 impl<'a> Checker<'a> {
     /// Creates a checker of the scenario `root` with an empty list of problems.
-    pub(crate) fn new(root: &'a Node, sources: &'a [Source], known: &'a Known) -> Checker<'a> {
+    pub(crate) fn new(root: &'a Node, sources: &'a [Source], known: &'a KnownNames) -> Checker<'a> {
         Checker { root, sources, known, problems: Vec::new() }
     }
 
     /// Returns the parts of the scenario if it has no problem. Otherwise it returns `None`, and `problems` is not
     /// empty.
-    pub(crate) fn parts(&mut self) -> Option<Parts> {
+    pub(crate) fn parts(&mut self) -> Option<CheckedParts> {
         self.refuse_unknown_sections();
         let seed = match self.root.get("seed") {
             Some(seed) => self.decode(seed, "seed"),
@@ -111,7 +111,7 @@ impl<'a> Checker<'a> {
         if let (Some(network), Some(protocol)) = (&network, protocol) {
             self.check_sharing(network.switch.buffer, protocol);
         }
-        let parts = Parts {
+        let parts = CheckedParts {
             seed: seed?,
             network: network?,
             protocol: protocol?,
@@ -128,7 +128,7 @@ impl<'a> Checker<'a> {
             if !known.contains(&key.as_str()) {
                 let message =
                     format!("the scenario has no key `{}`{}", key.escape_debug(), hint(key, &known));
-                self.problems.push(Problem::at(entry.key, message));
+                self.problems.push(ScenarioProblem::at(entry.key, message));
             }
         }
     }
@@ -136,8 +136,8 @@ impl<'a> Checker<'a> {
     fn network(&mut self) -> Option<NetworkSpec> {
         let table = self.table("network")?;
         let topology = self.topology();
-        let common = self.decode_beside::<Common>(&table.without("topology"), "network", "topology");
-        let (topology, Common { link, core_link, cxl_link, switch, mtu, headers }) = (topology?, common?);
+        let common = self.decode_beside::<NetworkKeys>(&table.without("topology"), "network", "topology");
+        let (topology, NetworkKeys { link, core_link, cxl_link, switch, mtu, headers }) = (topology?, common?);
         if cxl_link.is_some() && topology.wiring().is_none() && self.root.get("host").is_none() {
             let message = format!(
                 "only hosts of a `drack` have such a link, not those of a `{}` without `[host]`",
@@ -248,15 +248,15 @@ impl<'a> Checker<'a> {
         self.problems.push(match near {
             Some((near, entry)) => {
                 let near = near.escape_debug();
-                Problem::at(entry.key, format!("{path} has no key `{near}`; did you mean `{key}`?"))
+                ScenarioProblem::at(entry.key, format!("{path} has no key `{near}`; did you mean `{key}`?"))
             }
-            None => Problem::at(table.place, format!("{path} needs `{key}`")),
+            None => ScenarioProblem::at(table.place, format!("{path} needs `{key}`")),
         });
     }
 
     pub(crate) fn complain(&mut self, path: &str, message: impl std::fmt::Display) {
         let place = self.root.nearest_place(path);
-        self.problems.push(Problem::at(place, format!("{path}: {message}")));
+        self.problems.push(ScenarioProblem::at(place, format!("{path}: {message}")));
     }
 
     fn decode<T: DeserializeOwned>(&mut self, node: &Node, path: &str) -> Option<T> {
@@ -276,7 +276,7 @@ impl<'a> Checker<'a> {
 
 /// Returns the schema of `network`, without its topology.
 pub(crate) fn common_schema() -> Schema {
-    let mut network = schema::for_type::<Common>();
+    let mut network = schema::for_type::<NetworkKeys>();
     network["properties"]["cxl_link"]["default"] = json!(LinkSpec::CXL);
     network
 }

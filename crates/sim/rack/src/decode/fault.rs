@@ -2,16 +2,16 @@
 
 use serde::de::{Error, Expected, Unexpected};
 
-use crate::problem::Problem;
-use crate::source::Place;
+use crate::problem::ScenarioProblem;
+use crate::source::SourceRange;
 use unrack_units::nearest::{hint, one_of};
 
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct DecodeFault {
     message: Message,
     /// Keys on the path to the error, innermost first.
     keys: Vec<String>,
-    place: Option<Place>,
+    place: Option<SourceRange>,
     /// Whether the error is a missing key.
     pub missing: bool,
 }
@@ -27,35 +27,35 @@ enum Message {
     Whole(String),
 }
 
-impl Fault {
-    fn new(message: Message) -> Fault {
-        Fault { message, keys: Vec::new(), place: None, missing: false }
+impl DecodeFault {
+    fn new(message: Message) -> DecodeFault {
+        DecodeFault { message, keys: Vec::new(), place: None, missing: false }
     }
 
     /// Returns the error of an unknown key, with a suggestion.
-    pub(super) fn unknown_key(key: &str, known: &[&str]) -> Fault {
+    pub(super) fn unknown_key(key: &str, known: &[&str]) -> DecodeFault {
         let shown = key.escape_debug();
-        Fault::new(Message::Around(format!("has no key `{shown}`{}", hint(key, known))))
+        DecodeFault::new(Message::Around(format!("has no key `{shown}`{}", hint(key, known))))
     }
 
     /// Returns the error of a value of the wrong type or form.
-    pub(super) fn wrong(found: &str, expected: &str) -> Fault {
-        Fault::new(Message::Of(format!("expected {expected}, found {found}")))
+    pub(super) fn wrong(found: &str, expected: &str) -> DecodeFault {
+        DecodeFault::new(Message::Of(format!("expected {expected}, found {found}")))
     }
 
     /// Returns the error of an unknown word, with a suggestion.
-    pub(super) fn unknown_word(found: &str, words: &[&str]) -> Fault {
-        Fault::new(Message::Of(format!("no such choice: {found}{}", hint(found.trim_matches('`'), words))))
+    pub(super) fn unknown_word(found: &str, words: &[&str]) -> DecodeFault {
+        DecodeFault::new(Message::Of(format!("no such choice: {found}{}", hint(found.trim_matches('`'), words))))
     }
 
     /// Sets the place of the error, unless a more precise place is already set.
-    pub(super) fn at(mut self, place: Place) -> Fault {
+    pub(super) fn at(mut self, place: SourceRange) -> DecodeFault {
         self.place.get_or_insert(place);
         self
     }
 
     /// Returns the error with `key` added to its path.
-    pub(super) fn inside(mut self, key: &str, place: Place) -> Fault {
+    pub(super) fn inside(mut self, key: &str, place: SourceRange) -> DecodeFault {
         self.keys.push(key.into());
         self.at(place)
     }
@@ -67,7 +67,7 @@ impl Fault {
 
     /// Returns the problem to report. `path` is the path of the outermost table, and `otherwise` is the place to report
     /// if the error has none.
-    pub(super) fn problem(self, path: &str, otherwise: Place) -> Problem {
+    pub(super) fn problem(self, path: &str, otherwise: SourceRange) -> ScenarioProblem {
         let mut keys = self.keys();
         if let Message::Around(_) = self.message {
             keys.pop();
@@ -79,13 +79,13 @@ impl Fault {
             Message::Of(what) => format!("{path}: {what}"),
             Message::Around(what) | Message::Whole(what) => format!("{path} {what}"),
         };
-        Problem::at(self.place.unwrap_or(otherwise), message)
+        ScenarioProblem::at(self.place.unwrap_or(otherwise), message)
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for DecodeFault {}
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for DecodeFault {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         match &self.message {
             Message::Of(text) | Message::Around(text) | Message::Whole(text) => f.write_str(text),
@@ -93,24 +93,24 @@ impl std::fmt::Display for Fault {
     }
 }
 
-impl Error for Fault {
-    fn custom<T: std::fmt::Display>(message: T) -> Fault {
-        Fault::new(Message::Of(message.to_string()))
+impl Error for DecodeFault {
+    fn custom<T: std::fmt::Display>(message: T) -> DecodeFault {
+        DecodeFault::new(Message::Of(message.to_string()))
     }
-    fn invalid_type(found: Unexpected, expected: &dyn Expected) -> Fault {
-        Fault::wrong(&shown(found), &plain(&expected.to_string()))
+    fn invalid_type(found: Unexpected, expected: &dyn Expected) -> DecodeFault {
+        DecodeFault::wrong(&shown(found), &plain(&expected.to_string()))
     }
-    fn invalid_value(found: Unexpected, expected: &dyn Expected) -> Fault {
-        Fault::wrong(&shown(found), &plain(&expected.to_string()))
+    fn invalid_value(found: Unexpected, expected: &dyn Expected) -> DecodeFault {
+        DecodeFault::wrong(&shown(found), &plain(&expected.to_string()))
     }
-    fn unknown_variant(found: &str, words: &'static [&'static str]) -> Fault {
-        Fault::unknown_word(&format!("`{}`", found.escape_debug()), words)
+    fn unknown_variant(found: &str, words: &'static [&'static str]) -> DecodeFault {
+        DecodeFault::unknown_word(&format!("`{}`", found.escape_debug()), words)
     }
-    fn unknown_field(key: &str, known: &'static [&'static str]) -> Fault {
-        Fault::unknown_key(key, known)
+    fn unknown_field(key: &str, known: &'static [&'static str]) -> DecodeFault {
+        DecodeFault::unknown_key(key, known)
     }
-    fn missing_field(key: &'static str) -> Fault {
-        Fault { missing: true, ..Fault::new(Message::Whole(format!("needs {}", one_of(&[key])))) }
+    fn missing_field(key: &'static str) -> DecodeFault {
+        DecodeFault { missing: true, ..DecodeFault::new(Message::Whole(format!("needs {}", one_of(&[key])))) }
     }
 }
 

@@ -9,7 +9,7 @@ mod reader;
 
 use serde::de::DeserializeOwned;
 
-use crate::problem::Problem;
+use crate::problem::ScenarioProblem;
 use crate::tree::Node;
 
 /// Largest number of problems reported for one table, because longer lists do not help the user.
@@ -19,7 +19,7 @@ const MOST_PROBLEMS: usize = 20;
 ///
 /// serde stops at the first problem. To find the others, this function removes the faulty entry and decodes the rest
 /// again, until it finds no further problem.
-pub(crate) fn decode<T: DeserializeOwned>(node: &Node, path: &str, problems: &mut Vec<Problem>) -> Option<T> {
+pub(crate) fn decode<T: DeserializeOwned>(node: &Node, path: &str, problems: &mut Vec<ScenarioProblem>) -> Option<T> {
     decode_beside(node, path, &[], problems)
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn decode_beside<T: DeserializeOwned>(
     node: &Node,
     path: &str,
     beside: &[&str],
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<ScenarioProblem>,
 ) -> Option<T> {
     let mut node = node.clone();
     for found in 0..MOST_PROBLEMS {

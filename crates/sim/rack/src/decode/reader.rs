@@ -5,7 +5,7 @@ use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeSeed, Error, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::fault::Fault;
+use super::fault::DecodeFault;
 use crate::tree::{Entry, Node, Value};
 
 #[derive(Clone, Copy)]
@@ -22,23 +22,23 @@ impl<'a> Reader<'a> {
 }
 
 impl<'de> Deserializer<'de> for Reader<'_> {
-    type Error = Fault;
+    type Error = DecodeFault;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeFault> {
         match &self.node.value {
             Value::Text(text) => visitor.visit_str(text),
             Value::Integer(number) => visitor.visit_i64(*number),
             Value::Float(number) => visitor.visit_f64(*number),
             Value::Boolean(truth) => visitor.visit_bool(*truth),
-            Value::Date(_) => Err(Fault::invalid_type(Unexpected::Other("a date"), &visitor)),
+            Value::Date(_) => Err(DecodeFault::invalid_type(Unexpected::Other("a date"), &visitor)),
             Value::List(nodes) => visitor.visit_seq(Items(nodes.iter())),
-            Value::Table(table) => visitor.visit_map(Entries { entries: table.iter(), current: None }),
+            Value::Table(table) => visitor.visit_map(TableEntries { entries: table.iter(), current: None }),
         }
     }
 
     /// Reads a quantity from text. A number is passed on as text, so that the parser of the quantity either accepts it
     /// or reports the missing unit.
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeFault> {
         match &self.node.value {
             Value::Integer(number) => visitor.visit_str(&number.to_string()),
             Value::Float(number) => visitor.visit_str(&number.to_string()),
@@ -46,11 +46,11 @@ impl<'de> Deserializer<'de> for Reader<'_> {
         }
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeFault> {
         visitor.visit_some(self)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &str, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &str, visitor: V) -> Result<V::Value, DecodeFault> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -59,12 +59,12 @@ impl<'de> Deserializer<'de> for Reader<'_> {
         _: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, DecodeFault> {
         let mut keys = self.node.table().into_iter().flatten();
         match keys.find(|(key, _)| !fields.contains(&key.as_str())) {
             Some((key, entry)) => {
                 let known = [self.beside, fields].concat();
-                Err(Fault::unknown_key(key, &known).inside(key, entry.key))
+                Err(DecodeFault::unknown_key(key, &known).inside(key, entry.key))
             }
             None => self.deserialize_any(visitor),
         }
@@ -75,12 +75,12 @@ impl<'de> Deserializer<'de> for Reader<'_> {
         _: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, DecodeFault> {
         match &self.node.value {
             Value::Text(text) => {
-                visitor.visit_enum(IntoDeserializer::<Fault>::into_deserializer(text.as_str()))
+                visitor.visit_enum(IntoDeserializer::<DecodeFault>::into_deserializer(text.as_str()))
             }
-            _ => Err(Fault::unknown_word(&self.node.describe(), variants)),
+            _ => Err(DecodeFault::unknown_word(&self.node.describe(), variants)),
         }
     }
 
@@ -93,30 +93,30 @@ impl<'de> Deserializer<'de> for Reader<'_> {
 struct Items<'a>(std::slice::Iter<'a, Node>);
 
 impl<'de> SeqAccess<'de> for Items<'_> {
-    type Error = Fault;
+    type Error = DecodeFault;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, DecodeFault> {
         let Some(node) = self.0.next() else { return Ok(None) };
         seed.deserialize(Reader::inside(node)).map(Some).map_err(|fault| fault.at(node.place))
     }
 }
 
-struct Entries<'a> {
+struct TableEntries<'a> {
     entries: std::collections::btree_map::Iter<'a, String, Entry>,
     current: Option<(&'a String, &'a Entry)>,
 }
 
-impl<'de> MapAccess<'de> for Entries<'_> {
-    type Error = Fault;
+impl<'de> MapAccess<'de> for TableEntries<'_> {
+    type Error = DecodeFault;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, DecodeFault> {
         self.current = self.entries.next();
         let Some((key, entry)) = self.current else { return Ok(None) };
-        let name = StrDeserializer::<Fault>::new(key);
+        let name = StrDeserializer::<DecodeFault>::new(key);
         seed.deserialize(name).map(Some).map_err(|fault| fault.inside(key, entry.key))
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, DecodeFault> {
         let (key, entry) = self.current.take().expect("a value is asked for after its key");
         seed.deserialize(Reader::inside(&entry.node)).map_err(|fault| fault.inside(key, entry.node.place))
     }

@@ -11,7 +11,7 @@ use unrack_units::Time;
 /// Faults of a run; none by default.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Faults {
-    pub failures: Vec<Failure>,
+    pub failures: Vec<ScheduledFailure>,
     pub bit_errors: BitErrors,
 }
 
@@ -24,7 +24,7 @@ impl Faults {
 
 /// Failure of a link or switch for a while: one entry of `[[failures]]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Failure {
+pub struct ScheduledFailure {
     /// Node whose link fails. On a `drack`, the number of the NIC whose link fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<u32>,

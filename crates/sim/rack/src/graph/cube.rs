@@ -68,7 +68,7 @@ impl<'de> Deserialize<'de> for Sides {
 
 /// One step along a dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Direction {
+pub struct CubeStep {
     pub dimension: usize,
     /// Whether the step goes to the next higher coordinate.
     pub up: bool,
@@ -128,14 +128,14 @@ impl Cube {
     }
 
     /// Returns the directions that have a port, in the order of ports.
-    pub fn directions(&self) -> impl Iterator<Item = Direction> + '_ {
-        let both = |dimension| [true, false].map(|up| Direction { dimension, up });
+    pub fn directions(&self) -> impl Iterator<Item = CubeStep> + '_ {
+        let both = |dimension| [true, false].map(|up| CubeStep { dimension, up });
         (0..self.dimensions()).flat_map(both).filter(|direction| self.is_way(*direction))
     }
 
     /// Returns whether a direction has a port. A ring of two nodes has only one cable, so that up from 0 and down from
     /// 1 are the same direction, up.
-    fn is_way(&self, direction: Direction) -> bool {
+    fn is_way(&self, direction: CubeStep) -> bool {
         match self.sides[direction.dimension] {
             1 => false,
             2 => direction.up,
@@ -144,8 +144,8 @@ impl Cube {
     }
 
     /// Returns the neighbour in this direction; `None` if there is none.
-    pub fn step(&self, node: u32, direction: Direction) -> Option<u32> {
-        let Direction { dimension, up } = direction;
+    pub fn step(&self, node: u32, direction: CubeStep) -> Option<u32> {
+        let CubeStep { dimension, up } = direction;
         let (side, stride, at) =
             (self.sides[dimension], self.strides[dimension], self.coordinate(node, dimension));
         let next = match (side, up) {

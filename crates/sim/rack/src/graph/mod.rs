@@ -10,7 +10,7 @@ pub mod list;
 mod towards;
 
 use closer::Distances;
-pub use cube::{Cube, Direction, Sides};
+pub use cube::{Cube, CubeStep, Sides};
 pub use towards::Towards;
 
 use std::collections::BTreeMap;

@@ -35,7 +35,7 @@ pub enum TopologySpec {
     /// Nodes that forward for each other, connected by the cables that a file lists.
     Graph(Cabling),
     /// Nodes around switches that another crate connects.
-    Built(Built),
+    Built(ExternalTopology),
 }
 
 /// Cables between nodes, as a file lists them ([`crate::graph::list`]).
@@ -164,7 +164,7 @@ impl TopologySpec {
 
 /// Topology of a kind that another crate adds.
 #[derive(Debug, Clone)]
-pub struct Built {
+pub struct ExternalTopology {
     /// Name of the kind in scenarios.
     pub(crate) name: &'static str,
     /// Function that returns the schema of the keys.
@@ -174,8 +174,8 @@ pub struct Built {
     pub switches: Arc<Switches>,
 }
 
-impl PartialEq for Built {
-    fn eq(&self, other: &Built) -> bool {
+impl PartialEq for ExternalTopology {
+    fn eq(&self, other: &ExternalTopology) -> bool {
         (self.name, &self.keys, &self.switches) == (other.name, &other.keys, &other.switches)
     }
 }

@@ -9,7 +9,7 @@ use unrack_units::{Bytes, Time};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Jobs {
     /// The jobs, in the order in which they are placed.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<JobSpec>,
     /// Placement of jobs. Default first-fit.
     #[serde(default)]
     pub policy: PlacementPolicy,
@@ -36,7 +36,7 @@ pub enum PlacementPolicy {
 
 /// One job: exactly one of the applications is set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Job {
+pub struct JobSpec {
     /// Name of the job in results. Default: the name of the application, with a number if several jobs run it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -66,7 +66,7 @@ pub struct Job {
     pub collective: Option<Collective>,
 }
 
-impl Job {
+impl JobSpec {
     /// Returns the names of the applications that are set; a valid job has exactly one.
     pub fn applications(&self) -> Vec<&'static str> {
         let all = [

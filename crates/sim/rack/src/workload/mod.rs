@@ -23,7 +23,7 @@ use unrack_units::{Bytes, Fraction};
 #[derive(Debug, Clone, PartialEq)]
 pub enum Workload {
     Memory(Memory),
-    Flows(Flows),
+    Flows(FlowWorkload),
     Trace(Trace),
     Collective(Collective),
     Jobs(Jobs),
@@ -118,7 +118,7 @@ pub struct Disk {
 
 /// Byte streams whose size is known in advance, drawn at random.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Flows {
+pub struct FlowWorkload {
     /// Number of bytes in a stream.
     pub size: Size,
     /// Offered load: offered bytes divided by the capacity of the links of the nodes.

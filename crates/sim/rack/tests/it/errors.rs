@@ -264,7 +264,7 @@ fn a_shape_without_its_number() {
 
 #[test]
 fn cables_that_are_no_rack() {
-    let folder = unrack_testing::Folder::new("cables");
+    let folder = unrack_testing::TestFolder::new("cables");
     let list = folder.join("cables");
     let set = format!("network.topology={{kind=\"graph\",file={:?}}}", list.display().to_string());
     let report = |text: &[u8]| {
@@ -403,11 +403,11 @@ fn more_memory_than_nodes() {
 }
 
 /// Folder of one test, removed afterwards.
-struct Folder(unrack_testing::Folder);
+struct Folder(unrack_testing::TestFolder);
 
 impl Folder {
     fn new(name: &str, files: &[(&str, &[u8])]) -> Folder {
-        let path = unrack_testing::Folder::new(name);
+        let path = unrack_testing::TestFolder::new(name);
         files.iter().for_each(|(file, text)| std::fs::write(path.join(file), text).unwrap());
         Folder(path)
     }

@@ -115,7 +115,7 @@ fn racks_and_trees_have_links_between_switches() {
 /// The hash of a scenario covers the name of its list of cables; the hash with files covers its contents.
 #[test]
 fn other_cables_are_another_network() {
-    let folder = unrack_testing::Folder::new("graph");
+    let folder = unrack_testing::TestFolder::new("graph");
     let text = "network.topology = { kind = \"graph\", file = \"cables\" }\n\
                 fabric.protocol = \"pfq\"\n\
                 workload = { kind = \"flows\", size = \"1MB\", load = 0.5, messages = 10 }";

@@ -6,35 +6,35 @@ use crate::site::SwitchBuffer;
 
 /// Space that a queue may use at this moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Room {
+pub enum QueueRoom {
     /// Limit of the queue, in bytes.
     Own(u64),
     /// Free bytes of the buffer that the whole switch shares.
     Shared { free: u64, alpha: f64 },
 }
 
-impl Room {
+impl QueueRoom {
     /// Returns whether a queue of `waiting` bytes may grow by a packet of `wire` bytes.
     pub fn takes(self, waiting: u64, wire: u32) -> bool {
         let wire = u64::from(wire);
         match self {
-            Room::Own(limit) => waiting + wire <= limit,
+            QueueRoom::Own(limit) => waiting + wire <= limit,
             // §II: "A queue whose length equals or exceeds the current threshold value may accept no more".
-            Room::Shared { free, alpha } => wire <= free && (waiting as f64) < alpha * free as f64,
+            QueueRoom::Shared { free, alpha } => wire <= free && (waiting as f64) < alpha * free as f64,
         }
     }
 
     /// Returns the queue length, in bytes, from which on the queue accepts no packet.
     pub fn limit(self) -> u64 {
         match self {
-            Room::Own(limit) => limit,
-            Room::Shared { free, alpha } => (alpha * free as f64) as u64,
+            QueueRoom::Own(limit) => limit,
+            QueueRoom::Shared { free, alpha } => (alpha * free as f64) as u64,
         }
     }
 
     /// Adds the bytes of a packet that has left the queue to the free space.
     pub fn freed(&mut self, bytes: u64) {
-        if let Room::Shared { free, .. } = self {
+        if let QueueRoom::Shared { free, .. } = self {
             *free += bytes;
         }
     }
@@ -55,8 +55,8 @@ impl Pools {
         Some(Pools { size: size.get(), alpha, used: vec![0; switches as usize] })
     }
 
-    pub(super) fn room(&self, switch: u32) -> Room {
-        Room::Shared { free: self.size - self.used[switch as usize], alpha: self.alpha }
+    pub(super) fn room(&self, switch: u32) -> QueueRoom {
+        QueueRoom::Shared { free: self.size - self.used[switch as usize], alpha: self.alpha }
     }
 
     /// Records that the bytes waiting at a port of this switch changed from `before` to `now`.

@@ -2,20 +2,20 @@
 
 use super::stream::single::Single;
 use super::stream::{StreamPlan, Streams};
-use crate::contract::{Parts, Registered};
+use crate::contract::{SplitRun, Registered};
 use crate::cost::{Cost, PACKET};
 use crate::job::Finished;
 use crate::observe::wire::WireFormat;
-use crate::site::{Ethernet, Site};
+use crate::site::{Ethernet, FabricSite};
 use unrack_engine::error::SetupError;
 use unrack_engine::network::Network;
-use unrack_protocol::dctcp::{Control, Params};
-use unrack_protocol::tcp::Connections;
+use unrack_protocol::dctcp::{WindowControl, Params};
+use unrack_protocol::tcp::ConnectionLifetime;
 use unrack_rack::{Networks, Profile, Protocol};
 
 /// DCTCP on a network.
 pub struct Dctcp {
-    streams: Streams<Single<Control>>,
+    streams: Streams<Single<WindowControl>>,
 }
 
 impl Dctcp {
@@ -25,10 +25,10 @@ impl Dctcp {
     /// If a parameter does not fit the network.
     pub fn new(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Dctcp, SetupError> {
         let plan = StreamPlan::new(network, ethernet, params.initial_window, params.min_rto)?;
-        let plan = StreamPlan { kept: params.connections == Connections::Kept, ..plan };
+        let plan = StreamPlan { kept: params.connections == ConnectionLifetime::Kept, ..plan };
         let round_trip = plan.round_trip();
         let threshold = |rate| params.threshold(rate, round_trip, plan.full_packet());
-        let kind = Single { fresh: Control::new(params), timeouts: params.timeouts(round_trip) };
+        let kind = Single { fresh: WindowControl::new(params), timeouts: params.timeouts(round_trip) };
         Ok(Dctcp { streams: Streams::new(&plan, kind, threshold) })
     }
 }
@@ -48,12 +48,12 @@ impl Registered for Dctcp {
     const WIRE: WireFormat = WireFormat::Tcp { ecn: true };
     type Params = Params;
 
-    fn build(site: &Site, params: &Params) -> Result<Dctcp, SetupError> {
+    fn build(site: &FabricSite, params: &Params) -> Result<Dctcp, SetupError> {
         let Dctcp { streams } = Dctcp::new(site.network, site.ethernet, params)?;
         Ok(Dctcp { streams: streams.seeded(site.seed) })
     }
 
-    fn split(parts: Parts, params: &Params) -> Result<Finished, SetupError> {
+    fn split(parts: SplitRun, params: &Params) -> Result<Finished, SetupError> {
         parts.run::<Dctcp>(params)
     }
 }

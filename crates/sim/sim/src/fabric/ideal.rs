@@ -6,7 +6,7 @@
 
 use crate::contract::{NoParams, Registered};
 use crate::cost::Cost;
-use crate::site::Site;
+use crate::site::FabricSite;
 use unrack_engine::Fabric;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Core, Observer};
@@ -40,7 +40,7 @@ impl Registered for Ideal {
     const COST: Cost = Cost { port: 10.0, open: 10.0, ..Cost::NONE };
     type Params = NoParams;
 
-    fn build(site: &Site, _params: &NoParams) -> Result<Ideal, SetupError> {
+    fn build(site: &FabricSite, _params: &NoParams) -> Result<Ideal, SetupError> {
         Ok(Ideal::new(site.network))
     }
 }

@@ -51,7 +51,7 @@ pub(in crate::fabric) fn simulated<F: Fabric, O: Observer>(
 ) -> (Time, O) {
     let work = ListedMessages::new(vec![(Time::ZERO, *message)].into(), network.nodes());
     let work = work.expect("a message of this network");
-    let (run, _, observer) = Sim::observed(Alone(fabric), work, observer).run();
+    let (run, _, observer) = Sim::observed(LoneFabric(fabric), work, observer).run();
     // No other message delays this one, but the fabric's parameters may make it take longer than the simulated time.
     (run.outcomes[0].completion().unwrap_or(run.ended), observer)
 }
@@ -105,9 +105,9 @@ fn apart(cube: &Cube, [a, b]: [u32; 2]) -> u32 {
 }
 
 /// Fabric that carries a single message and does not compute its unloaded time.
-struct Alone<F>(F);
+struct LoneFabric<F>(F);
 
-impl<F: Fabric> Fabric for Alone<F> {
+impl<F: Fabric> Fabric for LoneFabric<F> {
     type Event = F::Event;
 
     fn submit<O: Observer>(&mut self, core: &mut Core<F::Event, O>, id: MessageId) {

@@ -3,15 +3,15 @@
 //! The transfers of a node take turns on its link, one packet each. Headers, pulls and acknowledgements are sent before data.
 
 use super::lone::Lone;
-use super::packet::{self, Net, Packet, PacketNetwork, Side, Transport, Trimming, fabric_of_packets};
+use super::packet::{self, Net, Packet, PacketNetwork, TransferSide, Transport, Trimming, fabric_of_packets};
 use super::stream::StreamPlan;
-use crate::contract::{Parts, Registered};
+use crate::contract::{SplitRun, Registered};
 use crate::cost::{Cost, PACKET};
 use crate::job::Finished;
-use crate::site::{Ethernet, Site};
+use crate::site::{Ethernet, FabricSite};
 use std::collections::VecDeque;
 use unrack_engine::error::SetupError;
-use unrack_engine::events::{Observer, PacketKind, Wait};
+use unrack_engine::events::{Observer, PacketKind, WaitReason};
 use unrack_engine::network::Network;
 use unrack_protocol::ndp::{Params, PullQueue, Sender, Timeouts};
 use unrack_protocol::segments::SegmentSet;
@@ -21,7 +21,7 @@ use unrack_workload::{Message, NodeId};
 
 /// NDP on a network.
 pub struct Ndp {
-    network: PacketNetwork<Ends>,
+    network: PacketNetwork<NdpEnds>,
 }
 
 impl Ndp {
@@ -45,7 +45,7 @@ impl Ndp {
         }
         let header = plan.framing.wire(0).get() as u32;
         let queue = Trimming::new(params.data_packets, header);
-        let ends = Ends::new(&plan, window, rto);
+        let ends = NdpEnds::new(&plan, window, rto);
         Ok(Ndp { network: PacketNetwork::new(plan, ends, queue)? })
     }
 }
@@ -54,7 +54,7 @@ impl Registered for Ndp {
     const PROTOCOL: Protocol = Protocol::new(&Profile {
         name: "ndp",
         about: "switches trim packets to their headers, and receivers pull the following ones",
-        splits: <Ends as Transport>::SPLITS,
+        splits: <NdpEnds as Transport>::SPLITS,
         ..Profile::SWITCHED
     });
     const COST: Cost = Cost {
@@ -68,29 +68,29 @@ impl Registered for Ndp {
     };
     type Params = Params;
 
-    fn build(site: &Site, params: &Params) -> Result<Ndp, SetupError> {
+    fn build(site: &FabricSite, params: &Params) -> Result<Ndp, SetupError> {
         let Ndp { network } = Ndp::new(site.network, site.ethernet, params)?;
         Ok(Ndp { network: network.seeded(site.seed) })
     }
 
-    fn split(parts: Parts, params: &Params) -> Result<Finished, SetupError> {
+    fn split(parts: SplitRun, params: &Params) -> Result<Finished, SetupError> {
         parts.run::<Ndp>(params)
     }
 }
 
-struct Ends {
+struct NdpEnds {
     window: u32,
     rto: Time,
     /// Timeout for lost pulls: see [`Timeouts::idle`].
     idle: Time,
     pacing: Pacing,
-    transfers: Vec<Pair>,
+    transfers: Vec<NdpPair>,
     nodes: Vec<Node>,
     /// Completion times of messages that are alone, as far as they were simulated.
     lone: Lone,
 }
 
-struct Pair {
+struct NdpPair {
     sender: Sender,
     /// Whether the transfer is counted in [`Node::unsent`].
     is_unsent: bool,
@@ -114,7 +114,7 @@ struct Node {
 
 impl Node {
     /// Updates the count of this node's transfers with unsent segments. `is_unsent`: whether the transfer now has any.
-    fn count_unsent(&mut self, pair: &mut Pair, is_unsent: bool) {
+    fn count_unsent(&mut self, pair: &mut NdpPair, is_unsent: bool) {
         let before = std::mem::replace(&mut pair.is_unsent, is_unsent);
         self.unsent = self.unsent + u32::from(is_unsent) - u32::from(before);
     }
@@ -190,19 +190,19 @@ const CONTROL: u32 = 0;
 /// Rank of data.
 const DATA: u32 = 1;
 
-impl Ends {
-    fn new(plan: &StreamPlan, window: u32, rto: Time) -> Ends {
+impl NdpEnds {
+    fn new(plan: &StreamPlan, window: u32, rto: Time) -> NdpEnds {
         let pacing = Pacing::new(plan);
         let nodes = (0..plan.network.nodes()).map(|_| Node::default()).collect();
         // The idle timeout allows for two round-robin turns, with all nodes sending to one receiver.
         let idle = rto + pacing.beside_data * 2 * u64::from(plan.network.nodes());
-        Ends { window, rto, idle, pacing, transfers: Vec::new(), nodes, lone: Lone::default() }
+        NdpEnds { window, rto, idle, pacing, transfers: Vec::new(), nodes, lone: Lone::default() }
     }
 
     /// Returns the fabric in its state before the first message, on a network without faults and with ports that never trim packets.
     fn afresh(&self, plan: &StreamPlan) -> Ndp {
         let plan = plan.without_faults();
-        let ends = Ends::new(&plan, self.window, self.rto);
+        let ends = NdpEnds::new(&plan, self.window, self.rto);
         let queue = Trimming::new(u32::MAX, plan.framing.wire(0).get() as u32);
         Ndp { network: PacketNetwork::new(plan, ends, queue).expect("made once already") }
     }
@@ -212,7 +212,7 @@ impl Ends {
         let pair = &mut self.transfers[transfer as usize];
         self.nodes[src as usize].count_unsent(pair, pair.sender.has_unsent());
         let ready = pair.sender.is_ready();
-        net.waits(transfer, || if ready { Wait::Turn } else { Wait::Grant });
+        net.waits(transfer, || if ready { WaitReason::Turn } else { WaitReason::Grant });
         if ready && !pair.waits {
             pair.waits = true;
             self.nodes[src as usize].turns.push_back(transfer);
@@ -293,7 +293,7 @@ impl Ends {
     }
 }
 
-impl Transport for Ends {
+impl Transport for NdpEnds {
     type Header = Header;
     type Timer = Poll;
     type Queue = Trimming;
@@ -302,15 +302,15 @@ impl Transport for Ends {
 
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let segments = net.transfer(transfer).segments;
-        let timeouts = Timeouts { rto: self.rto, idle: self.idle, salt: net.salt(transfer, Side::Sender) };
+        let timeouts = Timeouts { rto: self.rto, idle: self.idle, salt: net.salt(transfer, TransferSide::Sender) };
         let sender = Sender::new(segments, self.window, timeouts, net.now());
         let arrived = SegmentSet::new(segments);
-        let pair = Pair { sender, is_unsent: false, waits: false, arrived, pulls: 0 };
+        let pair = NdpPair { sender, is_unsent: false, waits: false, arrived, pulls: 0 };
         packet::put(&mut self.transfers, transfer, pair);
     }
 
     fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
-        self.keep_alarm(net, transfer, Side::Sender);
+        self.keep_alarm(net, transfer, TransferSide::Sender);
         self.sendable(net, transfer);
     }
 
@@ -325,7 +325,7 @@ impl Transport for Ends {
             if again {
                 net.retransmitted(transfer);
             }
-            self.keep_alarm(net, transfer, Side::Sender);
+            self.keep_alarm(net, transfer, TransferSide::Sender);
             let (to, size) = (net.transfer(transfer).dst, net.segment(transfer, segment));
             return Some(Packet::new(transfer, to, size, DATA, Header::Segment(segment)));
         }
@@ -346,7 +346,7 @@ impl Transport for Ends {
             Header::Nack(segment) => sender.handle_nack(now, segment),
             Header::Pull(pull) => sender.handle_pull(now, pull),
         }
-        self.keep_alarm(net, transfer, Side::Sender);
+        self.keep_alarm(net, transfer, TransferSide::Sender);
         self.sendable(net, transfer);
     }
 
@@ -383,11 +383,11 @@ impl Transport for Ends {
         }
     }
 
-    fn deadline(&self, transfer: u32, _side: Side) -> Option<Time> {
+    fn deadline(&self, transfer: u32, _side: TransferSide) -> Option<Time> {
         self.transfers[transfer as usize].sender.poll_timeout()
     }
 
-    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, _side: Side) {
+    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, _side: TransferSide) {
         let sender = &mut self.transfers[transfer as usize].sender;
         sender.handle_timeout(net.now());
         if sender.has_given_up() {

@@ -5,7 +5,7 @@
 //! that time. Each busy port has one entry in that order. If the port is still busy when the time of its entry has come, the entry is
 //! inserted again with the new time.
 
-use super::buffer::Room;
+use super::buffer::QueueRoom;
 use crate::site::SwitchBuffer;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,11 +19,11 @@ pub(in crate::fabric) struct Occupancy {
     /// All distinct paces of ports.
     paces: Vec<Pace>,
     /// State of each port.
-    ports: Vec<Place>,
+    ports: Vec<QueueSlot>,
     switches: Vec<Busy>,
 }
 
-struct Place {
+struct QueueSlot {
     switch: u32,
     /// Index in `paces`.
     class: u8,
@@ -49,7 +49,7 @@ impl Occupancy {
                 paces.push(pace);
                 paces.len() - 1
             });
-            Place { switch: topology.owner(port), class: class as u8, free_at: Time::ZERO }
+            QueueSlot { switch: topology.owner(port), class: class as u8, free_at: Time::ZERO }
         };
         let ports = (0..topology.ports()).map(place).collect();
         let busy = |_| Busy { ends: BinaryHeap::new(), sums: vec![(0, 0); paces.len()] };
@@ -63,9 +63,9 @@ impl Occupancy {
     }
 
     /// Returns the room that a queue at this port has. `now` must not be earlier than in a previous call.
-    pub(in crate::fabric) fn room(&mut self, port: u32, now: Time) -> Room {
+    pub(in crate::fabric) fn room(&mut self, port: u32, now: Time) -> QueueRoom {
         let used = self.used(port, now);
-        Room::Shared { free: self.size.saturating_sub(used), alpha: self.alpha }
+        QueueRoom::Shared { free: self.size.saturating_sub(used), alpha: self.alpha }
     }
 
     /// Returns the bytes that wait at the switch of this port, plus the unsent rest of the packets on its links.
@@ -75,7 +75,7 @@ impl Occupancy {
             && end <= now
         {
             ends.pop();
-            let Place { class, free_at, .. } = self.ports[port as usize];
+            let QueueSlot { class, free_at, .. } = self.ports[port as usize];
             if free_at > now {
                 ends.push(Reverse((free_at, port)));
             } else {

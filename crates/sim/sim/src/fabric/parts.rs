@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 /// Part of a network: some switches with their nodes, simulated apart from the others.
-pub(in crate::fabric) struct Part<P> {
+pub(in crate::fabric) struct NetworkPart<P> {
     me: u32,
     /// Part of each switch.
     part_of: Arc<[u32]>,
@@ -17,10 +17,10 @@ pub(in crate::fabric) struct Part<P> {
 
 const NOWHERE: u32 = u32::MAX;
 
-impl<P> Part<P> {
+impl<P> NetworkPart<P> {
     /// Creates the part `me`.
-    pub(super) fn new(me: u32, part_of: Arc<[u32]>) -> Part<P> {
-        Part { me, part_of, places: Vec::new(), closed: Vec::new(), crossed: Vec::new() }
+    pub(super) fn new(me: u32, part_of: Arc<[u32]>) -> NetworkPart<P> {
+        NetworkPart { me, part_of, places: Vec::new(), closed: Vec::new(), crossed: Vec::new() }
     }
 
     /// Returns the part that a switch belongs to, or `None` if that is this part.

@@ -3,17 +3,17 @@
 //! Nodes order the packets of their transfers in the same way. Acknowledgements are sent before all data.
 
 use super::packet::{
-    self, Net, Packet, PacketNetwork, Side, SmallestFirst, Transfer, Transport, fabric_of_packets,
+    self, Net, Packet, PacketNetwork, TransferSide, SmallestFirst, Transfer, Transport, fabric_of_packets,
 };
 use super::stream::StreamPlan;
-use crate::contract::{Parts, Registered};
+use crate::contract::{SplitRun, Registered};
 use crate::cost::{Cost, PACKET};
 use crate::job::Finished;
-use crate::site::{Ethernet, Site};
+use crate::site::{Ethernet, FabricSite};
 use unrack_engine::error::SetupError;
-use unrack_engine::events::{Observer, PacketKind, Wait};
+use unrack_engine::events::{Observer, PacketKind, WaitReason};
 use unrack_engine::network::Network;
-use unrack_protocol::pfabric::{Acknowledged, Params, Receiver, Sender, Transmit};
+use unrack_protocol::pfabric::{Acknowledged, Params, Receiver, Sender, OutgoingPacket};
 use unrack_protocol::turns::{TurnIndex, Turns};
 use unrack_rack::{Profile, Protocol};
 use unrack_units::Time;
@@ -21,7 +21,7 @@ use unrack_workload::NodeId;
 
 /// pFabric on a network.
 pub struct Pfabric {
-    network: PacketNetwork<Ends>,
+    network: PacketNetwork<PfabricEnds>,
 }
 
 impl Pfabric {
@@ -38,7 +38,7 @@ impl Pfabric {
             return Err(SetupError::new("fabric.rto", "is at least the round trip", rto));
         }
         let ready = vec![Turns::default(); network.nodes() as usize];
-        let ends = Ends { window, rto, transfers: Vec::new(), ready };
+        let ends = PfabricEnds { window, rto, transfers: Vec::new(), ready };
         Ok(Pfabric { network: PacketNetwork::new(plan, ends, SmallestFirst::default())? })
     }
 }
@@ -47,7 +47,7 @@ impl Registered for Pfabric {
     const PROTOCOL: Protocol = Protocol::new(&Profile {
         name: "pfabric",
         about: "switches send the packet whose transfer has the least left first, and drop the one with the most",
-        splits: <Ends as Transport>::SPLITS,
+        splits: <PfabricEnds as Transport>::SPLITS,
         ..Profile::SWITCHED
     });
     const COST: Cost = Cost {
@@ -61,26 +61,26 @@ impl Registered for Pfabric {
     };
     type Params = Params;
 
-    fn build(site: &Site, params: &Params) -> Result<Pfabric, SetupError> {
+    fn build(site: &FabricSite, params: &Params) -> Result<Pfabric, SetupError> {
         let Pfabric { network } = Pfabric::new(site.network, site.ethernet, params)?;
         Ok(Pfabric { network: network.seeded(site.seed) })
     }
 
-    fn split(parts: Parts, params: &Params) -> Result<Finished, SetupError> {
+    fn split(parts: SplitRun, params: &Params) -> Result<Finished, SetupError> {
         parts.run::<Pfabric>(params)
     }
 }
 
 /// Endpoints of all transfers.
-struct Ends {
+struct PfabricEnds {
     window: u32,
     rto: Time,
-    transfers: Vec<Pair>,
+    transfers: Vec<PfabricPair>,
     /// For each node, the transfers that may send, ordered by the number of packets left.
     ready: Vec<Turns>,
 }
 
-struct Pair {
+struct PfabricPair {
     sender: Sender,
     receiver: Receiver,
     place: TurnIndex,
@@ -97,7 +97,7 @@ pub enum Header {
 /// Rank of acknowledgements, which are sent before all data.
 const FIRST: u32 = 0;
 
-impl Ends {
+impl PfabricEnds {
     /// Inserts the transfer into its node's list of transfers that may send, moves it in the list, or removes it.
     fn rank<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let src = net.transfer(transfer).src;
@@ -106,7 +106,7 @@ impl Ends {
         if !self.ready[src as usize].set(transfer, &mut pair.place, rank) {
             return;
         }
-        net.waits(transfer, || if rank.is_some() { Wait::Turn } else { Wait::Window });
+        net.waits(transfer, || if rank.is_some() { WaitReason::Turn } else { WaitReason::Window });
         if rank.is_some() {
             net.wake(src);
         }
@@ -120,7 +120,7 @@ impl Ends {
         sender.handle_ack(net.now(), what);
         let done = sender.is_done();
         // The acknowledgement may have moved the deadline to an earlier time.
-        self.keep_alarm(net, transfer, Side::Sender);
+        self.keep_alarm(net, transfer, TransferSide::Sender);
         self.rank(net, transfer);
         if done {
             net.close(transfer);
@@ -128,7 +128,7 @@ impl Ends {
     }
 }
 
-impl Transport for Ends {
+impl Transport for PfabricEnds {
     type Header = Header;
     type Timer = ();
     type Queue = SmallestFirst;
@@ -137,9 +137,9 @@ impl Transport for Ends {
 
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let Transfer { segments, name, .. } = *net.transfer(transfer);
-        let salt = net.salt(transfer, Side::Sender);
+        let salt = net.salt(transfer, TransferSide::Sender);
         let sender = Sender::new(segments, self.window, self.rto, salt);
-        let pair = Pair { sender, receiver: Receiver::new(segments), place: TurnIndex::new(name) };
+        let pair = PfabricPair { sender, receiver: Receiver::new(segments), place: TurnIndex::new(name) };
         packet::put(&mut self.transfers, transfer, pair);
     }
 
@@ -152,17 +152,17 @@ impl Transport for Ends {
         let sender = &mut self.transfers[transfer as usize].sender;
         let rank = sender.remaining();
         let sent = sender.poll_transmit(net.now())?;
-        self.keep_alarm(net, transfer, Side::Sender);
+        self.keep_alarm(net, transfer, TransferSide::Sender);
         self.rank(net, transfer);
         let to = net.transfer(transfer).dst;
         Some(match sent {
-            Transmit::Segment { number, again } => {
+            OutgoingPacket::Segment { number, again } => {
                 if again {
                     net.retransmitted(transfer);
                 }
                 Packet::new(transfer, to, net.segment(transfer, number), rank, Header::Segment(number))
             }
-            Transmit::Probe => Packet::new(transfer, to, net.bare(), rank, Header::Probe),
+            OutgoingPacket::Probe => Packet::new(transfer, to, net.bare(), rank, Header::Probe),
         })
     }
 
@@ -209,11 +209,11 @@ impl Transport for Ends {
         self.ready.iter().all(Turns::is_empty)
     }
 
-    fn deadline(&self, transfer: u32, _side: Side) -> Option<Time> {
+    fn deadline(&self, transfer: u32, _side: TransferSide) -> Option<Time> {
         self.transfers[transfer as usize].sender.poll_timeout()
     }
 
-    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, _side: Side) {
+    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, _side: TransferSide) {
         let sender = &mut self.transfers[transfer as usize].sender;
         sender.handle_timeout(net.now());
         let gives_up = sender.has_given_up();

@@ -3,15 +3,15 @@
 //!
 //! Each transfer is a flow with a separate rate. Each node sends the packets of its flows in order of the times that the rates allow.
 
-use super::packet::{self, Lossless, Net, Packet, PacketNetwork, Side, Transport, fabric_of_packets};
+use super::packet::{self, Lossless, Net, Packet, PacketNetwork, TransferSide, Transport, fabric_of_packets};
 use super::stream::StreamPlan;
-use crate::contract::{Parts, Registered};
+use crate::contract::{SplitRun, Registered};
 use crate::cost::{Cost, PACKET};
 use crate::job::Finished;
-use crate::site::{Ethernet, Site};
+use crate::site::{Ethernet, FabricSite};
 use std::collections::BTreeSet;
 use unrack_engine::error::SetupError;
-use unrack_engine::events::{Observer, PacketKind, Wait};
+use unrack_engine::events::{Observer, PacketKind, WaitReason};
 use unrack_engine::network::Network;
 use unrack_protocol::dcqcn::{DcqcnRate, LEAST_RTO, Params, Receiver, Reply, Sender};
 use unrack_rack::{Profile, Protocol};
@@ -20,7 +20,7 @@ use unrack_workload::NodeId;
 
 /// DCQCN over priority flow control.
 pub struct PfcDcqcn {
-    network: PacketNetwork<Ends>,
+    network: PacketNetwork<DcqcnEnds>,
 }
 
 impl PfcDcqcn {
@@ -53,7 +53,7 @@ impl PfcDcqcn {
         let queue = Lossless::new(params.clone(), seed);
         let nodes = (0..network.nodes()).map(|_| Node::default()).collect();
         let line = network.host_rate();
-        let ends = Ends { params: params.clone(), rto, line, transfers: Vec::new(), nodes };
+        let ends = DcqcnEnds { params: params.clone(), rto, line, transfers: Vec::new(), nodes };
         Ok(PfcDcqcn { network: PacketNetwork::new(plan, ends, queue)? })
     }
 }
@@ -62,7 +62,7 @@ impl Registered for PfcDcqcn {
     const PROTOCOL: Protocol = Protocol::new(&Profile {
         name: "pfc-dcqcn",
         about: "links that pause, under senders that slow down when switches mark",
-        splits: <Ends as Transport>::SPLITS,
+        splits: <DcqcnEnds as Transport>::SPLITS,
         ..Profile::SWITCHED
     });
     const COST: Cost = Cost {
@@ -75,12 +75,12 @@ impl Registered for PfcDcqcn {
     };
     type Params = Params;
 
-    fn build(site: &Site, params: &Params) -> Result<PfcDcqcn, SetupError> {
+    fn build(site: &FabricSite, params: &Params) -> Result<PfcDcqcn, SetupError> {
         let PfcDcqcn { network } = PfcDcqcn::new(site.network, site.ethernet, params, site.seed)?;
         Ok(PfcDcqcn { network: network.seeded(site.seed) })
     }
 
-    fn split(parts: Parts, params: &Params) -> Result<Finished, SetupError> {
+    fn split(parts: SplitRun, params: &Params) -> Result<Finished, SetupError> {
         parts.run::<PfcDcqcn>(params)
     }
 
@@ -93,15 +93,15 @@ impl Registered for PfcDcqcn {
     }
 }
 
-struct Ends {
+struct DcqcnEnds {
     params: Params,
     rto: Time,
     line: unrack_units::Rate,
-    transfers: Vec<Pair>,
+    transfers: Vec<DcqcnPair>,
     nodes: Vec<Node>,
 }
 
-struct Pair {
+struct DcqcnPair {
     sender: Sender,
     rate: DcqcnRate,
     /// Earliest time at which the rate allows the next packet.
@@ -138,7 +138,7 @@ const CONTROL: u32 = 0;
 /// Rank of data packets, which may be paused.
 const DATA: u32 = 1;
 
-impl Ends {
+impl DcqcnEnds {
     /// Inserts a flow into the node's list of flows that can send, or removes it, according to the state of the sender.
     fn place<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let src = net.transfer(transfer).src;
@@ -146,7 +146,7 @@ impl Ends {
         let ready = pair.sender.is_ready() && !pair.sender.is_done();
         if !ready {
             // The flow waits for a reply, or for its retransmission timeout.
-            net.waits(transfer, || Wait::Nothing);
+            net.waits(transfer, || WaitReason::Nothing);
         }
         if ready == pair.ready {
             return;
@@ -157,7 +157,7 @@ impl Ends {
         match ready {
             true => {
                 node.ready.insert(place);
-                let wait = if pair.allowed_at > net.now() { Wait::Pacing } else { Wait::Turn };
+                let wait = if pair.allowed_at > net.now() { WaitReason::Pacing } else { WaitReason::Turn };
                 net.waits(transfer, || wait);
                 self.wake(net, src);
             }
@@ -187,7 +187,7 @@ impl Ends {
         sender.handle_reply(net.now(), reply);
         let done = sender.is_done();
         // The reply may have moved the deadline to an earlier time.
-        self.keep_alarm(net, transfer, Side::Sender);
+        self.keep_alarm(net, transfer, TransferSide::Sender);
         self.place(net, transfer);
         if done {
             net.close(transfer);
@@ -200,7 +200,7 @@ impl Ends {
     }
 }
 
-impl Transport for Ends {
+impl Transport for DcqcnEnds {
     type Header = Header;
     type Timer = Allowed;
     type Queue = Lossless;
@@ -209,8 +209,8 @@ impl Transport for Ends {
 
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let segments = net.transfer(transfer).segments;
-        let pair = Pair {
-            sender: Sender::new(segments, self.rto, net.now(), net.salt(transfer, Side::Sender)),
+        let pair = DcqcnPair {
+            sender: Sender::new(segments, self.rto, net.now(), net.salt(transfer, TransferSide::Sender)),
             rate: DcqcnRate::new(self.line),
             allowed_at: net.now(),
             ready: false,
@@ -221,7 +221,7 @@ impl Transport for Ends {
     }
 
     fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
-        self.keep_alarm(net, transfer, Side::Sender);
+        self.keep_alarm(net, transfer, TransferSide::Sender);
         self.place(net, transfer);
     }
 
@@ -242,7 +242,7 @@ impl Transport for Ends {
         if again {
             net.retransmitted(transfer);
         }
-        self.keep_alarm(net, transfer, Side::Sender);
+        self.keep_alarm(net, transfer, TransferSide::Sender);
         self.place(net, transfer);
         let to = net.transfer(transfer).dst;
         Some(Packet::new(transfer, to, size, DATA, Header::Segment(segment)))
@@ -305,11 +305,11 @@ impl Transport for Ends {
         self.nodes.iter().all(|node| node.ready.is_empty())
     }
 
-    fn deadline(&self, transfer: u32, _side: Side) -> Option<Time> {
+    fn deadline(&self, transfer: u32, _side: TransferSide) -> Option<Time> {
         self.transfers[transfer as usize].sender.poll_timeout()
     }
 
-    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, _side: Side) {
+    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, _side: TransferSide) {
         let sender = &mut self.transfers[transfer as usize].sender;
         sender.handle_timeout(net.now());
         let gives_up = sender.has_given_up();

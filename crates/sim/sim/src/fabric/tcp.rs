@@ -3,14 +3,14 @@
 
 use super::stream::single::Single;
 use super::stream::{NEVER_MARKED, StreamPlan, Streams};
-use crate::contract::{Parts, Registered};
+use crate::contract::{SplitRun, Registered};
 use crate::cost::{Cost, PACKET};
 use crate::job::Finished;
 use crate::observe::wire::WireFormat;
-use crate::site::{Ethernet, Site};
+use crate::site::{Ethernet, FabricSite};
 use unrack_engine::error::SetupError;
 use unrack_engine::network::Network;
-use unrack_protocol::tcp::{Connections, LossBased, Params};
+use unrack_protocol::tcp::{ConnectionLifetime, LossBased, Params};
 use unrack_rack::{Networks, Profile, Protocol};
 
 /// TCP on a network.
@@ -25,7 +25,7 @@ impl Tcp {
     /// If a parameter does not fit the network.
     pub fn new(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Tcp, SetupError> {
         let plan = StreamPlan::new(network, ethernet, params.initial_window, params.min_rto)?;
-        let kept = params.connections == Connections::Kept;
+        let kept = params.connections == ConnectionLifetime::Kept;
         let plan = StreamPlan { spraying: params.spraying, kept, ..plan };
         let kind = Single { fresh: LossBased::new(params), timeouts: params.timeouts(plan.round_trip()) };
         Ok(Tcp { streams: Streams::new(&plan, kind, |_| NEVER_MARKED) })
@@ -52,12 +52,12 @@ impl Registered for Tcp {
     const WIRE: WireFormat = WireFormat::Tcp { ecn: false };
     type Params = Params;
 
-    fn build(site: &Site, params: &Params) -> Result<Tcp, SetupError> {
+    fn build(site: &FabricSite, params: &Params) -> Result<Tcp, SetupError> {
         let Tcp { streams } = Tcp::new(site.network, site.ethernet, params)?;
         Ok(Tcp { streams: streams.seeded(site.seed) })
     }
 
-    fn split(parts: Parts, params: &Params) -> Result<Finished, SetupError> {
+    fn split(parts: SplitRun, params: &Params) -> Result<Finished, SetupError> {
         parts.run::<Tcp>(params)
     }
 }

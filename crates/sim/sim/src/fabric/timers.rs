@@ -13,12 +13,12 @@ use unrack_units::Time;
 pub struct Alarm {
     pub(in crate::fabric) owner: u32,
     pub(in crate::fabric) serial: u32,
-    pub(in crate::fabric) side: Side,
+    pub(in crate::fabric) side: TransferSide,
 }
 
 /// One of the two ends of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum TransferSide {
     Sender,
     Receiver,
 }

@@ -2,7 +2,7 @@
 
 use super::{MESSAGE, Need};
 use unrack_rack::jobs::{
-    Embedding, EmbeddingSpread, Job, Jobs, KeyValue, Kronecker, Shuffle, Training, WordCount,
+    Embedding, EmbeddingSpread, JobSpec, Jobs, KeyValue, Kronecker, Shuffle, Training, WordCount,
 };
 use unrack_rack::{Collective, Operation};
 use unrack_workload::jobs::model::tensors;
@@ -54,19 +54,19 @@ impl Need {
     }
 }
 
-fn rounds(job: &Job, ranks: f64) -> Rounds {
+fn rounds(job: &JobSpec, ranks: f64) -> Rounds {
     match job {
-        Job { pagerank: Some(spec), .. } => {
+        JobSpec { pagerank: Some(spec), .. } => {
             Rounds { kept: 1.0, run: f64::from(spec.iterations), ..of_graph(&spec.graph(), ranks, 1.0) }
         }
-        Job { components: Some(spec), .. } => {
+        JobSpec { components: Some(spec), .. } => {
             Rounds { kept: SUPERSTEPS, run: SUPERSTEPS, ..of_graph(&spec.graph(), ranks, 2.0) }
         }
-        Job { training: Some(spec), .. } => of_training(spec, ranks),
-        Job { key_value: Some(spec), .. } => of_key_value(spec, ranks),
-        Job { word_count: Some(spec), .. } => of_word_count(spec, ranks),
-        Job { embedding: Some(spec), .. } => of_embedding(spec, ranks),
-        Job { collective: Some(spec), .. } => of_collective(spec, ranks),
+        JobSpec { training: Some(spec), .. } => of_training(spec, ranks),
+        JobSpec { key_value: Some(spec), .. } => of_key_value(spec, ranks),
+        JobSpec { word_count: Some(spec), .. } => of_word_count(spec, ranks),
+        JobSpec { embedding: Some(spec), .. } => of_embedding(spec, ranks),
+        JobSpec { collective: Some(spec), .. } => of_collective(spec, ranks),
         _ => Rounds::default(),
     }
 }

@@ -151,7 +151,7 @@ impl Need {
         let messages = messages as f64;
         self.sure("workload.messages", "messages", messages * MESSAGE);
         let (nodes, cost) = (f64::from(scenario.network.topology.nodes()), cost(scenario.protocol));
-        let way = Way::longest(scenario);
+        let way = LongestPath::longest(scenario);
         let open = messages * share_open(scenario, offered);
         let open = open.max(messages.min(nodes * way.messages(offered)));
         let segments = packets(scenario, offered) * cost.segment;
@@ -189,15 +189,15 @@ impl Offered {
 }
 
 /// Longest path between two nodes.
-struct Way {
+struct LongestPath {
     /// Time from one end to the other and back.
     round_trip_s: f64,
     /// Bytes that the link of a node carries in a second.
     bytes_per_s: f64,
 }
 
-impl Way {
-    fn longest(scenario: &ValidScenario) -> Way {
+impl LongestPath {
+    fn longest(scenario: &ValidScenario) -> LongestPath {
         let network = &scenario.network;
         let (host, core) = (network.link, network.core_link);
         let (host_links, core_links) = match &network.topology {
@@ -215,7 +215,7 @@ impl Way {
         let bytes_per_s = host.rate.as_bps() as f64 / 8.0;
         let stored = if network.switch.cut_through { 1.0 } else { links };
         let transmit = stored * network.mtu.get() as f64 / bytes_per_s;
-        Way { round_trip_s: 2.0 * ((propagation + latency) / 1e12 + transmit), bytes_per_s }
+        LongestPath { round_trip_s: 2.0 * ((propagation + latency) / 1e12 + transmit), bytes_per_s }
     }
 
     /// Returns the number of messages of a node that are in flight at the same time (Little's law), if the network is

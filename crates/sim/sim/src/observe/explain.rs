@@ -8,9 +8,9 @@
 use super::journal::{Entry, Journal};
 use super::losses::{Losses, end_of, repetitions, union, within};
 use std::ops::Range;
-use unrack_engine::events::{Hop, LinkId, ObservedPacket, PacketKind, Wait};
+use unrack_engine::events::{Hop, LinkId, ObservedPacket, PacketKind, WaitReason};
 use unrack_engine::network::Network;
-use unrack_engine::topology::End;
+use unrack_engine::topology::LinkEnd;
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId, NodeId};
 
@@ -50,7 +50,7 @@ pub enum TimeSpent {
     /// A packet was lost, and not yet retransmitted.
     Lost,
     /// The protocol did not allow the message to proceed.
-    Protocol(Wait),
+    Protocol(WaitReason),
 }
 
 impl TimeSpent {
@@ -98,8 +98,8 @@ pub fn explain(journal: &Journal, network: &Network, id: MessageId) -> Option<Ex
     let ((submitted, message), completed) = (submission?, completion?);
     let hops: Vec<Hop> = journal.hops(id).copied().collect();
     let lost: Vec<(Time, ObservedPacket)> = journal.lost(id).collect();
-    let told: Vec<(Time, Wait)> = journal.waiting(id).collect();
-    let mut story = Story { network, hops: &hops, lost: &lost, told: &told, parts: Vec::new() };
+    let told: Vec<(Time, WaitReason)> = journal.waiting(id).collect();
+    let mut story = ExplanationParts { network, hops: &hops, lost: &lost, told: &told, parts: Vec::new() };
     if hops.is_empty() && network.topology.hosts().is_some() {
         // A reference within a rack crosses no observed link.
         story.add(submitted, completed, TimeSpent::Node(message.dst));
@@ -134,9 +134,9 @@ fn way(network: &Network, hops: &[Hop], kind: PacketKind, end: Time) -> Vec<Hop>
     let at_end = |hop: &&Hop| {
         hop.onward <= end
             && match end_of(network, hop.link) {
-                End::Node(_) => true,
+                LinkEnd::Node(_) => true,
                 // If nodes forward for each other, the last link of a path may be a link between nodes.
-                End::Switch(node) => is_direct && node == hop.packet.dst,
+                LinkEnd::Switch(node) => is_direct && node == hop.packet.dst,
             }
     };
     let last = hops.iter().filter(at_end).max_by_key(|hop| (hop.onward, hop.first));
@@ -153,7 +153,7 @@ fn way(network: &Network, hops: &[Hop], kind: PacketKind, end: Time) -> Vec<Hop>
 /// Returns the previous hop of the packet: the hop that ends where `hop` begins.
 fn before(network: &Network, hops: &[Hop], hop: &Hop) -> Option<Hop> {
     let LinkId::Port(port) = hop.link else { return None };
-    let switch = End::Switch(network.topology.owner(port));
+    let switch = LinkEnd::Switch(network.topology.owner(port));
     let mut came = hops.iter().filter(|other| end_of(network, other.link) == switch);
     match hop.packet.offset {
         // Packets without an offset keep their order and take the same path; therefore they are matched by their
@@ -170,18 +170,18 @@ fn before(network: &Network, hops: &[Hop], hop: &Hop) -> Option<Hop> {
 }
 
 /// Parts of an explanation so far, and the records from which it is made.
-struct Story<'a> {
+struct ExplanationParts<'a> {
     network: &'a Network,
     /// Hops of all packets of the message.
     hops: &'a [Hop],
     /// Lost packets of the message, and the times of the losses.
     lost: &'a [(Time, ObservedPacket)],
     /// Waits that the fabric reported for the message, and the time at which each began.
-    told: &'a [(Time, Wait)],
+    told: &'a [(Time, WaitReason)],
     parts: Vec<Period>,
 }
 
-impl Story<'_> {
+impl ExplanationParts<'_> {
     fn add(&mut self, from: Time, until: Time, place: TimeSpent) {
         debug_assert!(from <= until, "{place:?} from {from} until {until}");
         match self.parts.last_mut() {
@@ -218,8 +218,8 @@ impl Story<'_> {
             self.add(hop.first + hop.repeated, sent, TimeSpent::Serialization(hop.link));
             self.add(sent, there, TimeSpent::Propagation(hop.link));
             let device = match end_of(self.network, hop.link) {
-                End::Switch(switch) => TimeSpent::Switch(switch),
-                End::Node(_) => TimeSpent::Node(hop.packet.dst),
+                LinkEnd::Switch(switch) => TimeSpent::Switch(switch),
+                LinkEnd::Node(_) => TimeSpent::Node(hop.packet.dst),
             };
             self.add(there, hop.onward, device);
             now = hop.onward;
@@ -248,9 +248,9 @@ impl Story<'_> {
             _ if within(&sent, at) => TimeSpent::Serialization(link),
             _ if within(&queued, at) => TimeSpent::HostQueue(src),
             wait if losses.hold_up(at, wait) => TimeSpent::Lost,
-            None | Some(Wait::Turn) => TimeSpent::HostQueue(src),
-            Some(Wait::Nothing) => TimeSpent::Node(src),
-            Some(Wait::GrantTurn) => TimeSpent::Protocol(Wait::Grant),
+            None | Some(WaitReason::Turn) => TimeSpent::HostQueue(src),
+            Some(WaitReason::Nothing) => TimeSpent::Node(src),
+            Some(WaitReason::GrantTurn) => TimeSpent::Protocol(WaitReason::Grant),
             Some(wait) => TimeSpent::Protocol(wait),
         });
     }
@@ -259,8 +259,8 @@ impl Story<'_> {
     /// for packets of its own message that a link repeats.
     fn before_port(&mut self, hop: &Hop, port: u32, span: Range<Time>) {
         let Range { start: from, end: until } = span;
-        let granted = if self.told_at(from) == Some(Wait::Grant) { hop.ready } else { from };
-        self.add(from, granted, TimeSpent::Protocol(Wait::Grant));
+        let granted = if self.told_at(from) == Some(WaitReason::Grant) { hop.ready } else { from };
+        self.add(from, granted, TimeSpent::Protocol(WaitReason::Grant));
         let repeated = repetitions(self.hops);
         let cuts = repeated.iter().flat_map(|&(start, end)| [start, end]).collect();
         self.divide(cuts, granted..until, |_, at| match within(&repeated, at) {
@@ -280,7 +280,7 @@ impl Story<'_> {
         }
     }
 
-    fn told_at(&self, at: Time) -> Option<Wait> {
+    fn told_at(&self, at: Time) -> Option<WaitReason> {
         let next = self.told.partition_point(|told| told.0 <= at);
         next.checked_sub(1).map(|last| self.told[last].1)
     }

@@ -1,6 +1,6 @@
 //! Journal of all events of one message, or of every message.
 
-use unrack_engine::events::{Hop, ObservedPacket, Wait};
+use unrack_engine::events::{Hop, ObservedPacket, WaitReason};
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId};
 
@@ -17,7 +17,7 @@ pub struct Journal {
 pub(super) enum Entry {
     Submitted(Time, Message),
     Completed(Time),
-    Waits(Time, Wait),
+    Waits(Time, WaitReason),
     Lost(Time, ObservedPacket),
     Hop(Hop),
 }
@@ -46,7 +46,7 @@ impl Journal {
     }
 
     /// Returns the reasons why a message did not send, each with the time at which it began.
-    pub fn waiting(&self, id: MessageId) -> impl Iterator<Item = (Time, Wait)> {
+    pub fn waiting(&self, id: MessageId) -> impl Iterator<Item = (Time, WaitReason)> {
         self.entries(id).filter_map(|entry| match entry {
             Entry::Waits(from, wait) => Some((*from, *wait)),
             _ => None,
@@ -85,7 +85,7 @@ impl Journal {
             self.note(id, Entry::Hop(*hop));
         }
     }
-    pub(super) fn waits(&mut self, id: MessageId, wait: Wait, now: Time) {
+    pub(super) fn waits(&mut self, id: MessageId, wait: WaitReason, now: Time) {
         self.note(id, Entry::Waits(now, wait));
     }
 }

@@ -24,7 +24,7 @@ struct Bins {
 
 /// Traffic of one link in one interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sample {
+pub struct LinkSample {
     pub link: LinkId,
     pub from: Time,
     /// Time during which the link carried bits. Packets that share a flit, or that slip into another packet, count
@@ -126,7 +126,7 @@ impl LinkSamples {
 
     /// Returns a sample for each link and each interval in which the link was not idle, ordered by interval and then by
     /// link.
-    pub fn samples(&self) -> impl Iterator<Item = Sample> + '_ {
+    pub fn samples(&self) -> impl Iterator<Item = LinkSample> + '_ {
         let intervals = self.hosts.iter().chain(&self.ports).map(|of| of.bins.len()).max().unwrap_or(0);
         (0..intervals).flat_map(move |n| {
             let hosts = (0..).zip(&self.hosts).map(|(node, of)| (LinkId::Host(node), of));
@@ -135,9 +135,9 @@ impl LinkSamples {
         })
     }
 
-    fn sample(&self, link: LinkId, number: u64, bin: &Bin) -> Option<Sample> {
+    fn sample(&self, link: LinkId, number: u64, bin: &Bin) -> Option<LinkSample> {
         let used = bin.busy > Time::ZERO || bin.waited > 0 || bin.most > 0;
-        used.then(|| Sample {
+        used.then(|| LinkSample {
             link,
             from: self.every * number,
             busy: bin.busy.min(self.every),

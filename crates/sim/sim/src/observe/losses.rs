@@ -1,16 +1,16 @@
 //! Losses of a message, and the times at which they held it up.
 
 use std::collections::{BTreeMap, BTreeSet};
-use unrack_engine::events::{Hop, LinkId, ObservedPacket, PacketKind, Wait};
+use unrack_engine::events::{Hop, LinkId, ObservedPacket, PacketKind, WaitReason};
 use unrack_engine::network::Network;
-use unrack_engine::topology::End;
+use unrack_engine::topology::LinkEnd;
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
 /// Losses of a message as they concern one leg: its request, or its data.
 pub(super) struct Losses {
     /// Packets of the leg, as they leave the node that created them, in the order in which they joined its queue.
-    sent: Vec<Sent>,
+    sent: Vec<LegPacket>,
     /// Time at which the last packet that had not been sent before joined the queue.
     last_new: Time,
     /// Periods in which packets were lost and not yet replaced.
@@ -23,7 +23,7 @@ pub(super) struct Losses {
 
 /// A packet of the leg that leaves its node.
 #[derive(Debug, Clone, Copy)]
-struct Sent {
+struct LegPacket {
     ready: Time,
     offset: Option<u64>,
     /// Whether the same packet was sent, or lost, before.
@@ -38,7 +38,7 @@ impl Losses {
         lost: &[(Time, ObservedPacket)],
         of: (PacketKind, NodeId),
     ) -> Losses {
-        let leg = Leg::new(network, hops, lost, of);
+        let leg = LegPackets::new(network, hops, lost, of);
         let new = leg.sent.iter().filter(|sent| !sent.again);
         Losses {
             last_new: new.map(|sent| sent.ready).max().unwrap_or(Time::ZERO),
@@ -63,16 +63,16 @@ impl Losses {
     /// in flight. There are exceptions. Packets that the node could send but holds back wait for other reasons, and so
     /// do new packets that could be granted. A message that waits for credits is held up by packets that a link
     /// repeats.
-    pub(super) fn hold_up(&self, at: Time, wait: Option<Wait>) -> bool {
+    pub(super) fn hold_up(&self, at: Time, wait: Option<WaitReason>) -> bool {
         let missing = self.missing.count(at);
         if missing == 0 {
-            return wait == Some(Wait::Credit) && within(&self.repeated, at);
+            return wait == Some(WaitReason::Credit) && within(&self.repeated, at);
         }
         let next = self.sent.partition_point(|sent| sent.ready <= at);
         let is_repair = self.sent.get(next).is_some_and(|sent| sent.again);
         match wait {
-            Some(Wait::Turn | Wait::Pacing | Wait::Pause) => false,
-            Some(Wait::GrantTurn) => is_repair && self.last_new <= at,
+            Some(WaitReason::Turn | WaitReason::Pacing | WaitReason::Pause) => false,
+            Some(WaitReason::GrantTurn) => is_repair && self.last_new <= at,
             _ => is_repair || missing >= self.under_way.count(at),
         }
     }
@@ -117,24 +117,24 @@ impl FromIterator<(Time, Time)> for Spans {
 }
 
 /// Packets of a leg, from which its losses are found.
-struct Leg {
+struct LegPackets {
     kind: PacketKind,
     src: NodeId,
-    sent: Vec<Sent>,
+    sent: Vec<LegPacket>,
     /// Times at which packets joined the queue of the last link of their path and were usable at its end, by offset.
     arrivals: BTreeMap<Option<u64>, Vec<(Time, Time)>>,
     /// Times at which packets were lost, in order, by offset.
     lost: BTreeMap<Option<u64>, Vec<Time>>,
 }
 
-impl Leg {
+impl LegPackets {
     fn new(
         network: &Network,
         hops: &[Hop],
         lost: &[(Time, ObservedPacket)],
         (kind, src): (PacketKind, NodeId),
-    ) -> Leg {
-        let mut leg = Leg { kind, src, sent: Vec::new(), arrivals: BTreeMap::new(), lost: BTreeMap::new() };
+    ) -> LegPackets {
+        let mut leg = LegPackets { kind, src, sent: Vec::new(), arrivals: BTreeMap::new(), lost: BTreeMap::new() };
         for (at, packet) in lost {
             if leg.has(packet) {
                 leg.lost.entry(packet.offset).or_default().push(*at);
@@ -172,12 +172,12 @@ impl Leg {
         self.next_lost(hop.packet.offset, hop.ready).is_some_and(|at| at <= hop.first)
     }
 
-    fn sent_by(&self, hops: Vec<&Hop>) -> Vec<Sent> {
+    fn sent_by(&self, hops: Vec<&Hop>) -> Vec<LegPacket> {
         let mut before = BTreeSet::new();
         let sent = hops.into_iter().map(|hop| {
             let (ready, offset) = (hop.ready, hop.packet.offset);
             let again = !before.insert(offset) || self.was_lost_before(offset, ready);
-            Sent { ready, offset, again: again && offset.is_some() }
+            LegPacket { ready, offset, again: again && offset.is_some() }
         });
         sent.collect()
     }
@@ -194,7 +194,7 @@ impl Leg {
             }
             // A control packet is missing until the packet for which it was needed is sent.
             PacketKind::Grant | PacketKind::Notification => {
-                let is_for = |sent: &&Sent| packet.offset.is_none() || sent.offset == packet.offset;
+                let is_for = |sent: &&LegPacket| packet.offset.is_none() || sent.offset == packet.offset;
                 later.find(is_for).map(|sent| sent.ready)
             }
             PacketKind::Ack | PacketKind::Nack => later.next().map(|sent| sent.ready),
@@ -205,7 +205,7 @@ impl Leg {
     }
 
     /// Returns the time at which a packet arrived; `None` if it never did.
-    fn arrival(&self, sent: &Sent) -> Option<Time> {
+    fn arrival(&self, sent: &LegPacket) -> Option<Time> {
         let copies = self.arrivals.get(&sent.offset)?.iter().filter(|(ready, _)| *ready >= sent.ready);
         copies.map(|(_, onward)| *onward).min()
     }
@@ -234,9 +234,9 @@ fn first_links<'a>(network: &Network, mut hops: Vec<&'a Hop>) -> Vec<&'a Hop> {
 /// Returns whether this link is the last link on the path of the packet.
 fn is_last(network: &Network, hop: &Hop) -> bool {
     match end_of(network, hop.link) {
-        End::Node(_) => true,
+        LinkEnd::Node(_) => true,
         // If nodes forward for each other, the last link of a path may be a link between nodes.
-        End::Switch(node) => network.topology.graph().is_some() && node == hop.packet.dst,
+        LinkEnd::Switch(node) => network.topology.graph().is_some() && node == hop.packet.dst,
     }
 }
 
@@ -247,9 +247,9 @@ pub(super) fn repetitions(hops: &[Hop]) -> Vec<(Time, Time)> {
 }
 
 /// Returns the device at the other end of a link.
-pub(super) fn end_of(network: &Network, link: LinkId) -> End {
+pub(super) fn end_of(network: &Network, link: LinkId) -> LinkEnd {
     match link {
-        LinkId::Host(link) => End::Switch(network.topology.switch_at(link)),
+        LinkId::Host(link) => LinkEnd::Switch(network.topology.switch_at(link)),
         LinkId::Port(port) => network.topology.end(port),
     }
 }

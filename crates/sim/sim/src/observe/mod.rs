@@ -19,18 +19,18 @@ pub mod wire;
 
 pub use explain::{Explanation, Period, TimeSpent, explain};
 pub use journal::Journal;
-pub use links::{LinkSamples, Sample};
+pub use links::{LinkSamples, LinkSample};
 pub use packets::Packets;
 pub use peaks::Peaks;
 
-use unrack_engine::events::{Hop, LinkId, ObservedPacket, Observer, Wait};
-use unrack_engine::topology::{End, Topology};
+use unrack_engine::events::{Hop, LinkId, ObservedPacket, Observer, WaitReason};
+use unrack_engine::topology::{LinkEnd, Topology};
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId, NodeId};
 
 /// Views that are collected during a run. By default, there are none.
 #[derive(Default)]
-pub struct Watch<'a> {
+pub struct Views<'a> {
     pub links: Option<LinkSamples>,
     pub packets: Option<Packets<'a>>,
     pub journal: Option<Journal>,
@@ -57,13 +57,13 @@ impl Only {
             (Only::All, _) => true,
             (Only::Message(id), _) => hop.message == Some(id),
             (Only::Node(node), LinkId::Host(src)) => node == src,
-            (Only::Node(node), LinkId::Port(port)) => topology.end(port) == End::Node(node),
+            (Only::Node(node), LinkId::Port(port)) => topology.end(port) == LinkEnd::Node(node),
             (Only::Port(port), link) => link == LinkId::Port(port),
         }
     }
 }
 
-impl Observer for Watch<'_> {
+impl Observer for Views<'_> {
     const HOPS: bool = true;
 
     fn submitted(&mut self, id: MessageId, message: &Message, now: Time) {
@@ -87,7 +87,7 @@ impl Observer for Watch<'_> {
         self.journal.iter_mut().for_each(|journal| journal.hop(hop));
         self.peaks.iter_mut().for_each(|peaks| peaks.hop(hop));
     }
-    fn waits(&mut self, id: MessageId, wait: Wait, now: Time) {
+    fn waits(&mut self, id: MessageId, wait: WaitReason, now: Time) {
         self.journal.iter_mut().for_each(|journal| journal.waits(id, wait, now));
     }
 }

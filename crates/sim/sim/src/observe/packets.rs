@@ -10,7 +10,7 @@ use unrack_workload::Message;
 ///
 /// Fabrics report a packet before it leaves. Therefore this view holds packets back until the time at which they leave.
 pub struct Packets<'a> {
-    held: BinaryHeap<Reverse<Held>>,
+    held: BinaryHeap<Reverse<PacketInView>>,
     told: u64,
     messages: Vec<Message>,
     sink: Sink<'a>,
@@ -30,7 +30,7 @@ impl<'a> Packets<'a> {
 
     pub(super) fn hop(&mut self, hop: &Hop, now: Time) {
         self.release(now);
-        self.held.push(Reverse(Held { number: self.told, hop: *hop }));
+        self.held.push(Reverse(PacketInView { number: self.told, hop: *hop }));
         self.told += 1;
     }
 
@@ -50,31 +50,31 @@ impl<'a> Packets<'a> {
     }
 }
 
-struct Held {
+struct PacketInView {
     /// Number of packets that were reported before this one.
     number: u64,
     hop: Hop,
 }
 
-impl Held {
+impl PacketInView {
     fn key(&self) -> (Time, u64) {
         (self.hop.last, self.number)
     }
 }
 
-impl PartialEq for Held {
-    fn eq(&self, other: &Held) -> bool {
+impl PartialEq for PacketInView {
+    fn eq(&self, other: &PacketInView) -> bool {
         self.key() == other.key()
     }
 }
-impl Eq for Held {}
-impl PartialOrd for Held {
-    fn partial_cmp(&self, other: &Held) -> Option<Ordering> {
+impl Eq for PacketInView {}
+impl PartialOrd for PacketInView {
+    fn partial_cmp(&self, other: &PacketInView) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Held {
-    fn cmp(&self, other: &Held) -> Ordering {
+impl Ord for PacketInView {
+    fn cmp(&self, other: &PacketInView) -> Ordering {
         self.key().cmp(&other.key())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use unrack_engine::events::{Hop, LinkId, PacketKind};
-use unrack_engine::topology::{End, Topology};
+use unrack_engine::topology::{LinkEnd, Topology};
 use unrack_units::Time;
 use unrack_workload::MessageId;
 
@@ -63,7 +63,7 @@ impl Peaks {
         let LinkId::Port(port) = hop.link else { return false };
         match (self.topology.end(port), self.topology.graph()) {
             // A node that forwards for others is its own switch.
-            (End::Node(node), None) | (End::Switch(node), Some(_)) => node == hop.packet.dst,
+            (LinkEnd::Node(node), None) | (LinkEnd::Switch(node), Some(_)) => node == hop.packet.dst,
             _ => false,
         }
     }

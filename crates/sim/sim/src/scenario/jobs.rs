@@ -24,7 +24,7 @@ pub(super) fn jobs_spec(mix: &jobs::Jobs, nodes: u32, seed: u64) -> Result<JobsS
 }
 
 /// Returns a name that no other job has: `pagerank`, `pagerank-2`, and so on.
-fn free_name(job: &jobs::Job, names: &mut BTreeSet<String>) -> String {
+fn free_name(job: &jobs::JobSpec, names: &mut BTreeSet<String>) -> String {
     let application = job.applications()[0];
     let numbered = (2..).map(|number| format!("{application}-{number}"));
     let mut all = std::iter::once(application.to_string()).chain(numbered);
@@ -32,7 +32,7 @@ fn free_name(job: &jobs::Job, names: &mut BTreeSet<String>) -> String {
 }
 
 fn computed(
-    job: &jobs::Job,
+    job: &jobs::JobSpec,
     name: String,
     nodes: u32,
     seed: u64,
@@ -43,13 +43,13 @@ fn computed(
     // The number of the job changes the seed, so that two jobs with the same text draw different random numbers.
     let seed = if number == 0 { seed } else { mix(seed ^ mix(number)) };
     let rounds = match job {
-        jobs::Job { pagerank: Some(spec), .. } => graph::pagerank(spec, ranks, seed).rounds,
-        jobs::Job { components: Some(spec), .. } => graph::components(spec, ranks, seed).rounds,
-        jobs::Job { training: Some(spec), .. } => training::training(spec, ranks)?,
-        jobs::Job { key_value: Some(spec), .. } => key_value::key_value(spec, ranks, seed)?,
-        jobs::Job { word_count: Some(spec), .. } => word_count::word_count(spec, ranks, seed)?.rounds,
-        jobs::Job { embedding: Some(spec), .. } => embedding::embedding(spec, ranks, seed),
-        jobs::Job { collective, .. } => {
+        jobs::JobSpec { pagerank: Some(spec), .. } => graph::pagerank(spec, ranks, seed).rounds,
+        jobs::JobSpec { components: Some(spec), .. } => graph::components(spec, ranks, seed).rounds,
+        jobs::JobSpec { training: Some(spec), .. } => training::training(spec, ranks)?,
+        jobs::JobSpec { key_value: Some(spec), .. } => key_value::key_value(spec, ranks, seed)?,
+        jobs::JobSpec { word_count: Some(spec), .. } => word_count::word_count(spec, ranks, seed)?.rounds,
+        jobs::JobSpec { embedding: Some(spec), .. } => embedding::embedding(spec, ranks, seed),
+        jobs::JobSpec { collective, .. } => {
             let spec = collective.as_ref().expect("a checked job has an application");
             collective::job(spec, ranks)?.rounds
         }

@@ -13,9 +13,9 @@ use crate::setup::Setup;
 use crate::site::{Ethernet, SwitchBuffer};
 use crate::work::Work;
 use std::sync::Arc;
-use unrack_engine::Inside;
+use unrack_engine::HostModel;
 use unrack_engine::error::SetupError;
-use unrack_engine::faults::{Broken, Downtime, ErrorRates, FaultSchedule};
+use unrack_engine::faults::{BrokenPart, Downtime, ErrorRates, FaultSchedule};
 use unrack_engine::network::{Network, Pace};
 use unrack_engine::topology::{Link, Topology};
 use unrack_rack as rack;
@@ -82,7 +82,7 @@ impl Setup {
         };
         let topology = match &scenario.host {
             Some(spec) => {
-                topology.with_hosts(Inside { spec: Arc::new(spec.clone()), cxl: link_of(cxl_link) })
+                topology.with_hosts(HostModel { spec: Arc::new(spec.clone()), cxl: link_of(cxl_link) })
             }
             None => topology,
         };
@@ -111,13 +111,13 @@ fn buffer(switch: &rack::SwitchSpec) -> SwitchBuffer {
 
 fn faults(scenario: &ValidScenario, topology: &Topology) -> Result<FaultSchedule, SetupError> {
     let rack::Faults { failures, bit_errors } = &scenario.faults;
-    let failure = |failure: &rack::Failure| Downtime {
+    let failure = |failure: &rack::ScheduledFailure| Downtime {
         what: match (failure.node, failure.switch, failure.between) {
-            (Some(node), ..) => Broken::Node(node),
-            (_, Some(switch), _) => Broken::Switch(switch),
+            (Some(node), ..) => BrokenPart::Node(node),
+            (_, Some(switch), _) => BrokenPart::Switch(switch),
             (.., between) => {
                 let (a, b) = between.expect("a checked failure says what fails");
-                Broken::Between(a, b)
+                BrokenPart::Between(a, b)
             }
         },
         from: failure.from,
@@ -219,7 +219,7 @@ fn memory_spec(memory: &rack::Memory) -> Result<SyntheticSpec, SetupError> {
     })
 }
 
-fn flows_spec(flows: &rack::Flows) -> Result<SyntheticSpec, SetupError> {
+fn flows_spec(flows: &rack::FlowWorkload) -> Result<SyntheticSpec, SetupError> {
     Ok(SyntheticSpec {
         traffic: Traffic::Flows,
         size: read_size("workload.size", &flows.size)?,

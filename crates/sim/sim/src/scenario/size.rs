@@ -55,7 +55,7 @@ const MOST_BYTES: u64 = 16 << 20;
 /// File of a distribution: `points = [[size, cumulative probability], ...]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Points {
+struct SizePoints {
     points: Vec<Spanned<(f64, f64)>>,
 }
 
@@ -66,7 +66,7 @@ fn read_cdf(key: &'static str, file: &rack::FileRef, unit_bytes: f64) -> Result<
     let text = read_text(&file.path, MOST_BYTES)
         .map_err(|why| refuse("can be read".into(), why.reason.to_string()))?;
     let line_at = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
-    let Points { points } = toml::from_str(&text).map_err(|why: toml::de::Error| {
+    let SizePoints { points } = toml::from_str(&text).map_err(|why: toml::de::Error| {
         // Only the message is shown, because the full text of the error quotes the whole line.
         let line = why.span().map_or(1, |span| line_at(span.start));
         let why = format!("{} in line {line}", clipped(why.message()));

@@ -3,7 +3,7 @@
 use super::NEARLY_ALL;
 use unrack_engine::events::LinkId;
 use unrack_engine::run::Run;
-use unrack_engine::topology::{End, Topology};
+use unrack_engine::topology::{LinkEnd, Topology};
 use unrack_units::Time;
 
 /// Kind of links. Messages are spread over all links of a kind.
@@ -21,8 +21,8 @@ impl Kind {
         match link {
             LinkId::Host(_) => Kind::FromNodes,
             LinkId::Port(port) => match topology.end(port) {
-                End::Node(_) => Kind::ToNodes,
-                End::Switch(_) => Kind::BetweenSwitches,
+                LinkEnd::Node(_) => Kind::ToNodes,
+                LinkEnd::Switch(_) => Kind::BetweenSwitches,
             },
         }
     }
@@ -39,21 +39,21 @@ impl Kind {
 
 /// Utilization of links: the time during which each link carried bits in the whole run, divided by the time in which
 /// messages were submitted.
-pub(super) struct Load {
+pub(super) struct LinkUtilization {
     links: Vec<(Kind, LinkId, f64)>,
     /// Share of the messages that crossed a saturated link.
     share: f64,
 }
 
-impl Load {
+impl LinkUtilization {
     /// Computes the utilization; `None` if all messages were submitted at once, or if no link carried bits.
-    pub(super) fn new(topology: &Topology, run: &Run) -> Option<Load> {
+    pub(super) fn new(topology: &Topology, run: &Run) -> Option<LinkUtilization> {
         let submitted = run.outcomes.iter().map(|outcome| outcome.submitted);
         let span = submitted.clone().max()? - submitted.min()?;
         let share = |time: Time| time.as_ps() as f64 / span.as_ps() as f64;
         let link = |(link, time)| (Kind::from_link(topology, link), link, share(time));
         let links: Vec<_> = (span > Time::ZERO).then(|| run.busy.iter().map(link).collect())?;
-        let mut load = Load { links, share: 0.0 };
+        let mut load = LinkUtilization { links, share: 0.0 };
         load.share = load.crossed(topology, run);
         (!load.links.is_empty()).then_some(load)
     }
@@ -102,7 +102,7 @@ impl Load {
             match *link {
                 LinkId::Host(node) => from[node as usize] = *busy >= NEARLY_ALL,
                 LinkId::Port(port) => {
-                    if let End::Node(node) = topology.end(port) {
+                    if let LinkEnd::Node(node) = topology.end(port) {
                         to[node as usize] = *busy >= NEARLY_ALL;
                     }
                 }

@@ -18,7 +18,7 @@ mod load;
 mod paced;
 mod words;
 
-use self::load::Load;
+use self::load::LinkUtilization;
 use crate::job::Finished;
 use crate::setup::Setup;
 use crate::summary::Excluded;
@@ -139,7 +139,7 @@ fn paced(setup: &Setup, run: &Run) -> Option<Warning> {
 }
 
 fn loaded(scenario: &ValidScenario, setup: &Setup, run: &Run) -> Option<Warning> {
-    let load = Load::new(&setup.network.topology, run)?;
+    let load = LinkUtilization::new(&setup.network.topology, run)?;
     if let Some((kind, utilization)) = load.overloaded() {
         return Some(words::overload(scenario, kind, utilization));
     }

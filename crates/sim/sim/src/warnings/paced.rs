@@ -4,7 +4,7 @@ use crate::setup::Setup;
 use std::collections::BTreeMap;
 use unrack_engine::events::LinkId;
 use unrack_engine::run::Run;
-use unrack_engine::topology::End;
+use unrack_engine::topology::LinkEnd;
 use unrack_units::Time;
 
 /// Utilization of a link below which slow messages over the link count as held back by their senders.
@@ -29,8 +29,8 @@ pub(super) fn held_back(setup: &Setup, run: &Run) -> HeldBack {
         match link {
             LinkId::Host(node) => _ = from.insert(node, busy),
             LinkId::Port(port) => match topology.end(port) {
-                End::Node(node) => _ = to.insert(node, busy),
-                End::Switch(_) => between = between.max(busy),
+                LinkEnd::Node(node) => _ = to.insert(node, busy),
+                LinkEnd::Switch(_) => between = between.max(busy),
             },
         }
     }

@@ -1,6 +1,6 @@
 //! Warnings as sentences: each has the cause of a figure, and the key to change with its present value.
 
-use super::load::{Kind, Load};
+use super::load::{Kind, LinkUtilization};
 use super::{GROWS, NEARLY_ALL};
 use crate::contract::AssumedBuffer;
 use unrack_engine::run::Run;
@@ -96,7 +96,7 @@ pub(super) fn overload(scenario: &ValidScenario, kind: Kind, utilization: f64) -
 }
 
 /// Warns that most messages crossed links that were busy nearly all the time.
-pub(super) fn saturated(scenario: &ValidScenario, load: &Load) -> Warning {
+pub(super) fn saturated(scenario: &ValidScenario, load: &LinkUtilization) -> Warning {
     let (saturated, all, most) = load.saturated();
     let rate = rate_key(scenario, load.busiest());
     let text = format!(

@@ -12,7 +12,7 @@ use unrack_workload::{
 
 /// Source of the messages of a run. It is a single type, so that the loop of each fabric is compiled only once.
 #[allow(clippy::large_enum_variant, reason = "there is one of it in a run")]
-pub(crate) enum Asker {
+pub(crate) enum MessageSource {
     Synthetic(Synthetic),
     Listed(ListedMessages),
     Replay(CapturedReplay, Replay),
@@ -20,23 +20,23 @@ pub(crate) enum Asker {
     Jobs(RunningJobs),
 }
 
-impl Asker {
+impl MessageSource {
     /// Creates the source of `work` on a network.
-    pub(crate) fn new(work: &Work, network: &Network, seed: u64) -> Result<Asker, SetupError> {
+    pub(crate) fn new(work: &Work, network: &Network, seed: u64) -> Result<MessageSource, SetupError> {
         let (racks, rate) = (network.topology.racks(), network.host_rate());
         let loads_take_time = network.topology.hosts().is_some();
         Ok(match work {
-            Work::Synthetic(spec) => Asker::Synthetic(Synthetic::new(spec.clone(), racks, rate, seed)?),
-            Work::Listed(messages) => Asker::Listed(ListedMessages::new(messages.clone(), racks.nodes())?),
+            Work::Synthetic(spec) => MessageSource::Synthetic(Synthetic::new(spec.clone(), racks, rate, seed)?),
+            Work::Listed(messages) => MessageSource::Listed(ListedMessages::new(messages.clone(), racks.nodes())?),
             Work::Collective(spec) => {
                 let jobs = JobsSpec::collective(spec, racks.nodes())?;
-                Asker::Jobs(RunningJobs::new(&jobs, racks, rate, loads_take_time)?)
+                MessageSource::Jobs(RunningJobs::new(&jobs, racks, rate, loads_take_time)?)
             }
-            Work::Jobs(spec) => Asker::Jobs(RunningJobs::new(spec, racks, rate, loads_take_time)?),
+            Work::Jobs(spec) => MessageSource::Jobs(RunningJobs::new(spec, racks, rate, loads_take_time)?),
             Work::Replay(trace, spec) => {
-                Asker::Replay(CapturedReplay::new(trace.clone(), spec, racks)?, spec.mode)
+                MessageSource::Replay(CapturedReplay::new(trace.clone(), spec, racks)?, spec.mode)
             }
-            Work::Lines(trace, blades) => Asker::Lines(LineReplay::new(trace.clone(), *blades, seed, racks)?),
+            Work::Lines(trace, blades) => MessageSource::Lines(LineReplay::new(trace.clone(), *blades, seed, racks)?),
         })
     }
 
@@ -51,7 +51,7 @@ impl Asker {
             Work::Lines(..) | Work::Collective(_) | Work::Jobs(_) => true,
             Work::Synthetic(_) | Work::Listed(_) => false,
         };
-        Ok(if waits { None } else { Some(forecast(Asker::new(work, network, seed)?)) })
+        Ok(if waits { None } else { Some(forecast(MessageSource::new(work, network, seed)?)) })
     }
 }
 
@@ -68,7 +68,7 @@ macro_rules! ask {
     };
 }
 
-impl Source for Asker {
+impl Source for MessageSource {
     fn start<O: Outbox>(&mut self, out: &mut O) {
         ask!(self, source => source.start(out));
     }

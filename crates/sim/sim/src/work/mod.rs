@@ -2,7 +2,7 @@
 
 mod asker;
 
-pub(crate) use self::asker::Asker;
+pub(crate) use self::asker::MessageSource;
 use std::borrow::Cow;
 use std::sync::Arc;
 use unrack_engine::error::SetupError;

@@ -17,7 +17,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use unrack_sim::Work;
-use unrack_testing::{Needed, skip};
+use unrack_testing::{TestRequirement, skip};
 use unrack_units::Time;
 
 /// Mark in place of a completion time: an end of the message has given up.
@@ -31,7 +31,7 @@ fn reference(cases: &[Case]) -> Option<Vec<Vec<i64>>> {
     let mut child = match started {
         Ok(child) => child,
         Err(why) => {
-            skip(Needed::Python3, format!("python3 cannot be run ({why})"));
+            skip(TestRequirement::Python3, format!("python3 cannot be run ({why})"));
             return None;
         }
     };

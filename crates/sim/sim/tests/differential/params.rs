@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use unrack_protocol::tcp::Congestion;
 use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, ndp, pfabric, phost, tcp};
 use unrack_sim::FabricConfig;
-use unrack_sim::fabric::edm::{EdmConfig, Order};
+use unrack_sim::fabric::edm::{EdmConfig, SchedulingOrder};
 use unrack_units::{Bytes, Fraction, Rate, Time};
 
 /// Fabrics that the reference knows.
@@ -30,7 +30,7 @@ pub(crate) fn draw(fabric: &str, draw: &mut Draw, scale: &Scale) -> (FabricConfi
     match fabric {
         "ideal" => (FabricConfig::new::<Ideal>(NoParams {}), json!({})),
         "edm" => {
-            (FabricConfig::new::<Edm>(EdmConfig { policy: Order::Srpt, ..EdmConfig::default() }), json!({}))
+            (FabricConfig::new::<Edm>(EdmConfig { policy: SchedulingOrder::Srpt, ..EdmConfig::default() }), json!({}))
         }
         "tcp" | "dctcp" => streams(fabric, draw),
         "pfabric" => {

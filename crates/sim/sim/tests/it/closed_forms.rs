@@ -4,8 +4,8 @@ use crate::common::fabrics::*;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use unrack_protocol::{dctcp, tcp};
-use unrack_sim::network::{Network, Star};
-use unrack_sim::observe::{Packets, Watch};
+use unrack_sim::network::{Network, StarNetwork};
+use unrack_sim::observe::{Packets, Views};
 use unrack_sim::site::{Ethernet, SwitchBuffer};
 use unrack_sim::{FabricConfig, Hop, LinkId, PacketKind, Setup, Work};
 use unrack_units::{Bytes, Rate, Time};
@@ -13,7 +13,7 @@ use unrack_workload::{Arrivals, Message, Pattern, SizeCdf, SizeDistribution, Syn
 
 fn setup(nodes: u32, gbps: u64, propagation: Time, mtu: u64, fabric: FabricConfig) -> Setup {
     let (rate, switch_latency) = (Rate::from_gbps(gbps), Time::from_ns(400));
-    let star = Star { nodes, rate, propagation, switch_latency };
+    let star = StarNetwork { nodes, rate, propagation, switch_latency };
     let (mtu, buffer) = (Bytes::new(mtu), SwitchBuffer::Private(Bytes::new(1 << 40)));
     let ethernet = Ethernet { mtu, buffer, headers: true, cut_through: true };
     Setup { network: Network::star(&star), ethernet, fabric, seed: 11, time_limit: Time::MAX }
@@ -27,7 +27,7 @@ fn through(port: u32, setup: &Setup, work: &Work) -> Vec<Hop> {
             hops.borrow_mut().push(*hop);
         }
     };
-    let mut watch = Watch { packets: Some(Packets::new(sink)), ..Watch::default() };
+    let mut watch = Views { packets: Some(Packets::new(sink)), ..Views::default() };
     setup.watched(work, &mut watch, |_| {}).unwrap();
     watch.packets.take().unwrap().finish();
     drop(watch);

@@ -4,7 +4,7 @@ use crate::common::assert_same;
 use crate::common::change;
 use crate::common::fabrics::*;
 use proptest::prelude::*;
-use unrack_protocol::tcp::{Connections, Params};
+use unrack_protocol::tcp::{ConnectionLifetime, Params};
 use unrack_protocol::{dctcp, mptcp};
 use unrack_rack::Wiring;
 use unrack_sim::network::{Network, Pace};
@@ -15,7 +15,7 @@ use unrack_sim::{FabricConfig, Setup, Work};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::Message;
 
-use Connections::{Fresh, Kept};
+use ConnectionLifetime::{Fresh, Kept};
 
 fn link(gbps: u64, ns: u64) -> Link {
     Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }
@@ -39,7 +39,7 @@ fn run(setup: &Setup, messages: Vec<(Time, Message)>) -> Run {
 const TIMEOUT: Time = Time::from_us(2_000);
 
 /// Returns the three protocols, with connections that begin with this window.
-fn all(connections: Connections, initial_window: u32) -> [FabricConfig; 3] {
+fn all(connections: ConnectionLifetime, initial_window: u32) -> [FabricConfig; 3] {
     let min_rto = TIMEOUT;
     [
         FabricConfig::new::<Tcp>(Params { connections, initial_window, min_rto, ..Default::default() }),
@@ -149,7 +149,7 @@ fn a_kept_connection_keeps_its_way() {
             hops.borrow_mut().insert((hop.link, hop.packet.kind == unrack_sim::PacketKind::Data));
         };
         let packets = Some(unrack_sim::observe::Packets::new(sink));
-        let mut watch = unrack_sim::observe::Watch { packets, ..Default::default() };
+        let mut watch = unrack_sim::observe::Views { packets, ..Default::default() };
         let messages = (0..40).map(|n| (Time::from_us(100 * n), Message::write(0, 1, 20_000))).collect();
         let setup = setup(topology(), 1 << 20, FabricConfig::new::<Tcp>(params));
         setup.watched(&Work::listed(messages), &mut watch, |_| {}).unwrap();

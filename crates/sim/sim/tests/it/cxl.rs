@@ -9,13 +9,13 @@ use unrack_basis::SplitMix64;
 use unrack_protocol::cxl::{Flit, Params};
 use unrack_sim::Run;
 use unrack_sim::fabric::cxl::Cxl;
-use unrack_sim::network::{Network, Pace, Star};
+use unrack_sim::network::{Network, Pace, StarNetwork};
 use unrack_sim::topology::{Link, Topology};
 use unrack_units::{Rate, Time};
 use unrack_workload::Message;
 
-fn star(nodes: u32, gbps: u64) -> Star {
-    Star { nodes, rate: Rate::from_gbps(gbps), propagation: Time::from_ns(10), switch_latency: Time::ZERO }
+fn star(nodes: u32, gbps: u64) -> StarNetwork {
+    StarNetwork { nodes, rate: Rate::from_gbps(gbps), propagation: Time::from_ns(10), switch_latency: Time::ZERO }
 }
 
 fn cxl(nodes: u32) -> Cxl {

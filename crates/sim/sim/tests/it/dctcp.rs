@@ -5,14 +5,14 @@ use crate::common;
 use common::{Script, assert_conserved, assert_unloaded_is_exact, completion_ps, run};
 use unrack_protocol::dctcp::Params;
 use unrack_sim::fabric::dctcp::Dctcp;
-use unrack_sim::network::{Network, Star};
+use unrack_sim::network::{Network, StarNetwork};
 use unrack_sim::site::{Ethernet, SwitchBuffer};
 use unrack_sim::{Observer, Run, Sim};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::{Message, NodeId};
 
-fn star(nodes: u32, gbps: u64, propagation: Time) -> Star {
-    Star { nodes, rate: Rate::from_gbps(gbps), propagation, switch_latency: Time::from_ns(400) }
+fn star(nodes: u32, gbps: u64, propagation: Time) -> StarNetwork {
+    StarNetwork { nodes, rate: Rate::from_gbps(gbps), propagation, switch_latency: Time::from_ns(400) }
 }
 
 const DEEP: Ethernet = Ethernet {
@@ -22,7 +22,7 @@ const DEEP: Ethernet = Ethernet {
     cut_through: true,
 };
 
-fn dctcp(star: &Star) -> Dctcp {
+fn dctcp(star: &StarNetwork) -> Dctcp {
     Dctcp::new(&Network::star(star), &DEEP, &Params::default()).unwrap()
 }
 

@@ -10,7 +10,7 @@ use unrack_rack::{Protocol, Wiring};
 use unrack_sim::fabric::dctcp::Dctcp;
 use unrack_sim::fabric::mptcp::Mptcp;
 use unrack_sim::fabric::tcp::Tcp;
-use unrack_sim::faults::{Broken, Downtime, ErrorRates, FaultSchedule};
+use unrack_sim::faults::{BrokenPart, Downtime, ErrorRates, FaultSchedule};
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::run::Run;
 use unrack_sim::site::{Ethernet, SwitchBuffer};
@@ -105,7 +105,7 @@ fn flows_leave_a_dead_nic_once_that_is_known() {
     let with = |detected_after| {
         let mut setup = setup(drack(2, 4), Tcp::PROTOCOL);
         let until = Time::from_us(50_000);
-        let what = Broken::Node(1);
+        let what = BrokenPart::Node(1);
         let failure = Downtime { what, from: Time::from_us(10), until, every: None, detected_after };
         let faults =
             FaultSchedule::new(&setup.network.topology, &[failure], ErrorRates::default(), 1).unwrap();
@@ -177,7 +177,7 @@ fn couplings_and_schedulers_carry_all_of_it() {
 fn a_nic_that_dies_under_a_subflow() {
     let mut setup = setup(drack(2, 8), Mptcp::PROTOCOL);
     let (from, until) = (Time::from_us(50), Time::from_us(1_000_000));
-    let failure = Downtime { what: Broken::Node(3), from, until, every: None, detected_after: None };
+    let failure = Downtime { what: BrokenPart::Node(3), from, until, every: None, detected_after: None };
     let faults = FaultSchedule::new(&setup.network.topology, &[failure], ErrorRates::default(), 1).unwrap();
     setup.network.topology = setup.network.topology.with_faults(faults);
     let run = run(&setup, one_flow());

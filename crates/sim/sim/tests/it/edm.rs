@@ -3,13 +3,13 @@
 use crate::common;
 
 use common::{assert_conserved, assert_unloaded_is_exact, completion_ps, run};
-use unrack_sim::fabric::edm::{Edm, EdmConfig, Order};
-use unrack_sim::network::Star;
+use unrack_sim::fabric::edm::{Edm, EdmConfig, SchedulingOrder};
+use unrack_sim::network::StarNetwork;
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::Message;
 
-fn star(nodes: u32, gbps: u64) -> Star {
-    Star { nodes, rate: Rate::from_gbps(gbps), propagation: Time::from_ns(10), switch_latency: Time::ZERO }
+fn star(nodes: u32, gbps: u64) -> StarNetwork {
+    StarNetwork { nodes, rate: Rate::from_gbps(gbps), propagation: Time::from_ns(10), switch_latency: Time::ZERO }
 }
 
 fn edm(nodes: u32, gbps: u64) -> Edm {
@@ -32,7 +32,7 @@ fn table_1() {
 #[test]
 fn a_scaled_table_1() {
     let half = EdmConfig { cycle: Time::from_ps(1_280), pma: Time::from_ns(5), ..EdmConfig::default() };
-    let far = Star { propagation: Time::from_ns(200), ..star(2, 100) };
+    let far = StarNetwork { propagation: Time::from_ns(200), ..star(2, 100) };
     let fabric = || Edm::new(&far, &half).unwrap();
     // 42 and 41 cycles (table 1), 8 PMA crossings, 4 links.
     assert_eq!(alone_ps(fabric(), Message::read(0, 1, 64)), 42 * 1_280 + 8 * 5_000 + 4 * 200_000);
@@ -71,7 +71,7 @@ fn an_incast_keeps_the_port_busy_and_the_switch_empty() {
 #[test]
 fn a_pair_has_at_most_three_active_messages_and_keeps_their_order() {
     let script: Vec<_> = (0..10).map(|n| (Time::from_ps(n), Message::write(0, 1, 4096 >> n))).collect();
-    for policy in [Order::Fcfs, Order::Srpt] {
+    for policy in [SchedulingOrder::Fcfs, SchedulingOrder::Srpt] {
         let config = EdmConfig { policy, ..EdmConfig::default() };
         let run = run(Edm::new(&star(2, 100), &config).unwrap(), script.clone());
         assert_conserved(&run);
@@ -88,8 +88,8 @@ fn srpt_lets_a_short_message_pass_a_long_one() {
         run(Edm::new(&star(3, 100), &config).unwrap(), script.clone())
     };
     let chunk_ps = 256 * 80;
-    assert!(completion_ps(&with(Order::Srpt), 1) <= 296_960 + chunk_ps);
-    assert!(completion_ps(&with(Order::Fcfs), 1) > 6_000_000);
+    assert!(completion_ps(&with(SchedulingOrder::Srpt), 1) <= 296_960 + chunk_ps);
+    assert!(completion_ps(&with(SchedulingOrder::Fcfs), 1) > 6_000_000);
 }
 
 #[test]

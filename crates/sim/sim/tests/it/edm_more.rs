@@ -4,16 +4,16 @@ use crate::common;
 
 use common::{assert_conserved, assert_unloaded_is_exact, completion_ps, run};
 use proptest::prelude::*;
-use unrack_sim::fabric::edm::{Edm, EdmConfig, Frames, Order};
-use unrack_sim::faults::{Broken, Downtime, ErrorRates, FaultSchedule};
-use unrack_sim::network::{Network, Star};
+use unrack_sim::fabric::edm::{Edm, EdmConfig, Frames, SchedulingOrder};
+use unrack_sim::faults::{BrokenPart, Downtime, ErrorRates, FaultSchedule};
+use unrack_sim::network::{Network, StarNetwork};
 use unrack_sim::{Run, SetupError};
 use unrack_units::{Bytes, Fraction, Rate, Time};
 use unrack_workload::Message;
 
-fn star(nodes: u32) -> Star {
+fn star(nodes: u32) -> StarNetwork {
     let (rate, propagation) = (Rate::from_gbps(100), Time::from_ns(10));
-    Star { nodes, rate, propagation, switch_latency: Time::ZERO }
+    StarNetwork { nodes, rate, propagation, switch_latency: Time::ZERO }
 }
 
 fn edm(nodes: u32, config: &EdmConfig) -> Edm {
@@ -64,7 +64,7 @@ fn failing(nodes: u32, config: &EdmConfig, failures: &[Downtime], errors: f64) -
 
 fn node_down(node: u32, from_ns: u64, until_ns: u64) -> Downtime {
     let (from, until) = (Time::from_ns(from_ns), Time::from_ns(until_ns));
-    Downtime { what: Broken::Node(node), from, until, every: None, detected_after: None }
+    Downtime { what: BrokenPart::Node(node), from, until, every: None, detected_after: None }
 }
 
 fn reads_and_writes(from: u64) -> Vec<(Time, Message)> {
@@ -104,7 +104,7 @@ fn without_timer_what_was_lost_is_reported_and_the_others_finish() {
 #[test]
 fn a_backup_switch_loses_nothing_and_costs_no_time() {
     let config = EdmConfig { backup: true, ..EdmConfig::default() };
-    let switch = Downtime { what: Broken::Switch(0), ..node_down(0, 100, 1_000_000) };
+    let switch = Downtime { what: BrokenPart::Switch(0), ..node_down(0, 100, 1_000_000) };
     let (failed, whole) = (
         run(failing(3, &config, &[switch], 1e-6).unwrap(), reads_and_writes(0)),
         run(edm(3, &config), reads_and_writes(0)),
@@ -196,7 +196,7 @@ proptest! {
         mega in prop::option::of(64u64..2_000),
         timeout in prop::option::of(1u64..20),
         pairs_in_order in any::<bool>(),
-        policy in prop::sample::select(vec![Order::Fcfs, Order::Srpt]),
+        policy in prop::sample::select(vec![SchedulingOrder::Fcfs, SchedulingOrder::Srpt]),
         drawn in prop::collection::vec((0u64..4_000, 0u32..5, 1u32..5, 1u64..2_000), 1..80),
     ) {
         let failures: Vec<_> =

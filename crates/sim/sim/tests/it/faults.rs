@@ -6,7 +6,7 @@ use crate::common::fabrics::*;
 use common::completion_ps;
 use proptest::prelude::*;
 use unrack_rack::Protocol;
-use unrack_sim::faults::{Broken, Downtime, ErrorRates, FaultSchedule};
+use unrack_sim::faults::{BrokenPart, Downtime, ErrorRates, FaultSchedule};
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::site::{Ethernet, SwitchBuffer};
 use unrack_sim::topology::{Link, Topology};
@@ -20,7 +20,7 @@ fn link() -> Link {
 
 const FOR_EVER: u64 = u64::MAX;
 
-fn failure(what: Broken, from_ns: u64, until_ns: u64) -> Downtime {
+fn failure(what: BrokenPart, from_ns: u64, until_ns: u64) -> Downtime {
     let until = if until_ns == FOR_EVER { Time::MAX } else { Time::from_ns(until_ns) };
     let from = Time::from_ns(from_ns);
     Downtime { what, from, until, every: None, detected_after: None }
@@ -62,7 +62,7 @@ const SENT_AGAIN: [Protocol; 9] = [
 #[test]
 fn what_a_link_lost_is_sent_again_when_it_is_back() {
     for protocol in SENT_AGAIN {
-        let failures = [failure(Broken::Node(1), 0, 1_000_000)];
+        let failures = [failure(BrokenPart::Node(1), 0, 1_000_000)];
         let setup = setup(Topology::star(2, link()), &failures, ErrorRates::default(), protocol);
         let run = run(&setup, vec![(Time::ZERO, Message::write(0, 1, 3_000))]);
         assert!(run.is_complete() && run.counters.dropped_packets >= 3, "{protocol}: {:?}", run.counters);
@@ -74,7 +74,7 @@ fn what_a_link_lost_is_sent_again_when_it_is_back() {
 #[test]
 fn who_talks_to_nobody_gives_up() {
     for protocol in SENT_AGAIN {
-        let failures = [failure(Broken::Node(1), 0, FOR_EVER)];
+        let failures = [failure(BrokenPart::Node(1), 0, FOR_EVER)];
         let setup = setup(Topology::star(3, link()), &failures, ErrorRates::default(), protocol);
         let messages = vec![
             (Time::ZERO, Message::write(0, 1, 3_000)),
@@ -99,7 +99,7 @@ fn flows_go_around_a_switch_once_that_is_known() {
     // Fabrics whose packets take all paths find one that is up by themselves.
     for protocol in [Dctcp::PROTOCOL, Tcp::PROTOCOL, Pfabric::PROTOCOL] {
         let down = |detected_after| {
-            let failure = Downtime { detected_after, ..failure(Broken::Switch(3), 0, 10_000_000_000) };
+            let failure = Downtime { detected_after, ..failure(BrokenPart::Switch(3), 0, 10_000_000_000) };
             let mut setup = setup(tree(), &[failure], ErrorRates::default(), protocol);
             setup.ethernet.buffer = SwitchBuffer::Private(Bytes::new(1 << 24));
             run(&setup, messages())
@@ -140,7 +140,7 @@ fn a_run_without_faults_is_the_same_with_an_empty_schedule() {
 }
 
 fn any_failure(nodes: u32, switches: u32, endless: bool) -> impl Strategy<Value = Downtime> {
-    let what = prop_oneof![(0..nodes).prop_map(Broken::Node), (0..switches).prop_map(Broken::Switch),];
+    let what = prop_oneof![(0..nodes).prop_map(BrokenPart::Node), (0..switches).prop_map(BrokenPart::Switch),];
     let often = prop::option::of(1u64..100_000);
     let detected = prop::option::of(0u64..100_000);
     (what, 0u64..50_000, 1u64..200_000, often, detected, any::<bool>()).prop_map(
@@ -244,7 +244,7 @@ fn a_cxl_link_sends_a_bad_flit_again_and_loses_nothing() {
 
 #[test]
 fn a_cxl_link_that_comes_back_goes_on() {
-    let failures = [failure(Broken::Switch(0), 300, 50_000), failure(Broken::Node(1), 60_000, 70_000)];
+    let failures = [failure(BrokenPart::Switch(0), 300, 50_000), failure(BrokenPart::Node(1), 60_000, 70_000)];
     let setup = setup(Topology::star(3, link()), &failures, ErrorRates::default(), Cxl::PROTOCOL);
     let run =
         run(&setup, vec![(Time::ZERO, Message::read(0, 1, 1 << 18)), (Time::ZERO, Message::write(2, 1, 64))]);
@@ -255,7 +255,7 @@ fn a_cxl_link_that_comes_back_goes_on() {
 
 #[test]
 fn what_a_dead_cxl_device_was_asked_for_is_given_up_and_holds_up_nobody() {
-    let failures = [failure(Broken::Node(1), 1_000, FOR_EVER)];
+    let failures = [failure(BrokenPart::Node(1), 1_000, FOR_EVER)];
     let setup = setup(Topology::star(4, link()), &failures, ErrorRates::default(), Cxl::PROTOCOL);
     let to = |n: u64| (n % 2 + 1) as u32;
     let messages: Vec<_> = (0..400)

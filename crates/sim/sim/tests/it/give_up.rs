@@ -5,7 +5,7 @@ use crate::common::fabrics::*;
 
 use common::{assert_same, setup_on};
 use unrack_rack::Protocol;
-use unrack_sim::faults::{Broken, Downtime, ErrorRates, FaultSchedule};
+use unrack_sim::faults::{BrokenPart, Downtime, ErrorRates, FaultSchedule};
 use unrack_sim::network::Pace;
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{Run, Setup, Work};
@@ -21,7 +21,7 @@ fn racks() -> Topology {
     Topology::leaf_spine(2, 4, 1, link(), link())
 }
 
-fn setup(protocol: Protocol, what: Broken, from: Time) -> Setup {
+fn setup(protocol: Protocol, what: BrokenPart, from: Time) -> Setup {
     let failure = Downtime { what, from, until: Time::MAX, every: None, detected_after: None };
     let faults = FaultSchedule::new(&racks(), &[failure], ErrorRates::default(), 3).unwrap();
     setup_on(racks().with_faults(faults), protocol, 100_000)
@@ -48,11 +48,11 @@ fn in_other_racks(message: &Message) -> bool {
 #[test]
 fn exactly_those_that_need_it_are_reported_and_all_others_finish() {
     type Needs = fn(&Message) -> bool;
-    let cases: [(Broken, Needs); 4] = [
-        (Broken::Node(5), |message| message.src == 5 || message.dst == 5),
-        (Broken::Switch(1), |message| message.src >= 4 || message.dst >= 4),
-        (Broken::Switch(2), in_other_racks),
-        (Broken::Between(0, 2), in_other_racks),
+    let cases: [(BrokenPart, Needs); 4] = [
+        (BrokenPart::Node(5), |message| message.src == 5 || message.dst == 5),
+        (BrokenPart::Switch(1), |message| message.src >= 4 || message.dst >= 4),
+        (BrokenPart::Switch(2), in_other_racks),
+        (BrokenPart::Between(0, 2), in_other_racks),
     ];
     for protocol in buffered() {
         for (what, needs) in cases {
@@ -72,7 +72,7 @@ fn exactly_those_that_need_it_are_reported_and_all_others_finish() {
 #[test]
 fn what_others_wait_for_is_not_held_up() {
     for protocol in buffered() {
-        let run = run(&setup(protocol, Broken::Node(5), Time::from_us(20)));
+        let run = run(&setup(protocol, BrokenPart::Node(5), Time::from_us(20)));
         for (message, outcome) in run.messages.iter().zip(&run.outcomes) {
             let needs = message.src == 5 || message.dst == 5;
             assert!(
@@ -89,7 +89,7 @@ fn what_others_wait_for_is_not_held_up() {
 #[test]
 fn a_run_that_is_split_reports_the_same() {
     for protocol in splitting() {
-        for (what, from) in [(Broken::Node(5), 20), (Broken::Switch(1), 0), (Broken::Between(0, 2), 30)] {
+        for (what, from) in [(BrokenPart::Node(5), 20), (BrokenPart::Switch(1), 0), (BrokenPart::Between(0, 2), 30)] {
             let setup = setup(protocol, what, Time::from_us(from));
             let work = Work::listed(messages());
             assert_same(&run(&setup), &setup.split(&work, 2, |_| {}).unwrap().run);

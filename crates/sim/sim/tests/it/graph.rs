@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use unrack_rack::graph::Graph;
 use unrack_sim::network::Pace;
-use unrack_sim::observe::{Packets, Watch};
+use unrack_sim::observe::{Packets, Views};
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{LinkId, Work};
 use unrack_units::{Rate, Time};
@@ -60,9 +60,9 @@ proptest! {
             let mut setup = setup_on(topology.clone(), protocol, 1 << 30);
             setup.ethernet.cut_through = cut_through;
             let hops = RefCell::new(Vec::new());
-            let mut watch = Watch {
+            let mut watch = Views {
                 packets: Some(Packets::new(|hop, _| hops.borrow_mut().push(*hop))),
-                ..Watch::default()
+                ..Views::default()
             };
             let run = setup.watched(&Work::listed(messages.clone()), &mut watch, |_| {}).unwrap().run;
             watch.packets.take().unwrap().finish();

@@ -10,7 +10,7 @@ use crate::common::fabrics::*;
 use common::completion_ps;
 use unrack_basis::SplitMix64;
 use unrack_rack::{Overrides, Protocol, Scenario};
-use unrack_sim::observe::{Journal, TimeSpent, Watch, explain};
+use unrack_sim::observe::{Journal, TimeSpent, Views, explain};
 use unrack_sim::{Run, Setup, Work};
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId};
@@ -158,7 +158,7 @@ impl Case {
 
     fn run(&self, buffer: u64, load: f64) -> Result<Watched, String> {
         let (setup, work) = self.setup(buffer, load, "")?;
-        let mut watch = Watch { journal: Some(Journal::of_all()), ..Watch::default() };
+        let mut watch = Views { journal: Some(Journal::of_all()), ..Views::default() };
         let run = setup.watched(&work, &mut watch, |_| {}).map_err(|why| why.to_string())?.run;
         let journal = watch.journal.take().expect("it was asked for");
         Ok(Watched { setup, run, journal })

@@ -5,7 +5,7 @@ use crate::common::{assert_conserved, completion_ps};
 use std::sync::Arc;
 use unrack_protocol::tcp;
 use unrack_rack::{HostSpec, Wiring};
-use unrack_sim::Inside;
+use unrack_sim::HostModel;
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::run::Run;
 use unrack_sim::site::{Ethernet, SwitchBuffer};
@@ -36,7 +36,7 @@ fn setup(pooled: bool, (racks, hosts): (u32, u32), spec: HostSpec, cxl: Link) ->
         }
         false => Topology::leaf_spine(racks, hosts, hosts, link(100, 200), link(100, 350)),
     };
-    let topology = topology.with_hosts(Inside { spec: Arc::new(spec), cxl });
+    let topology = topology.with_hosts(HostModel { spec: Arc::new(spec), cxl });
     let buffer = SwitchBuffer::Private(Bytes::new(1 << 24));
     Setup {
         network: Network { topology, switch_latency: Time::from_ns(300) },

@@ -7,13 +7,13 @@ use common::{assert_conserved, assert_unloaded_is_exact, completion_ps};
 use proptest::prelude::*;
 use unrack_rack::Protocol;
 use unrack_sim::fabric::ideal::Ideal;
-use unrack_sim::network::{Network, Star};
+use unrack_sim::network::{Network, StarNetwork};
 use unrack_sim::site::{Ethernet, SwitchBuffer};
 use unrack_sim::{FabricConfig, Setup, Work};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::Message;
 
-const STAR: Star = Star {
+const STAR: StarNetwork = StarNetwork {
     nodes: 4,
     rate: Rate::from_gbps(100),
     propagation: Time::from_ns(10),
@@ -54,7 +54,7 @@ fn arbitrary_setup() -> impl Strategy<Value = Setup> {
         (0..500u64, 0..500u64).prop_map(|(link, switch)| (Time::from_ns(link), Time::from_ns(switch)));
     (rates, delays, any::<bool>(), prop::sample::select(around_a_switch())).prop_map(
         |(gbps, (propagation, switch_latency), cut_through, fabric)| Setup {
-            network: Network::star(&Star {
+            network: Network::star(&StarNetwork {
                 rate: Rate::from_gbps(gbps),
                 propagation,
                 switch_latency,

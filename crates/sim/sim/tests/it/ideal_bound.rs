@@ -6,7 +6,7 @@ use crate::common;
 use common::{completion_ps, run};
 use std::collections::BTreeSet;
 use unrack_sim::fabric::ideal::Ideal;
-use unrack_sim::network::{Network, Star};
+use unrack_sim::network::{Network, StarNetwork};
 use unrack_units::{Rate, Time};
 use unrack_workload::Message;
 
@@ -81,7 +81,7 @@ fn apply(state: &State, chosen: &[usize], change: impl Fn((u8, u8)) -> (u8, u8))
 
 fn network() -> Network {
     let (rate, propagation) = (Rate::from_gbps(8), Time::ZERO);
-    Network::star(&Star { nodes: NODES, rate, propagation, switch_latency: Time::ZERO })
+    Network::star(&StarNetwork { nodes: NODES, rate, propagation, switch_latency: Time::ZERO })
 }
 
 /// Returns the times on `ideal`, in slots.

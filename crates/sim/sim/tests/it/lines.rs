@@ -4,7 +4,7 @@ use crate::common;
 
 use common::{Fixed, assert_conserved};
 use std::sync::Arc;
-use unrack_sim::network::{Network, Star};
+use unrack_sim::network::{Network, StarNetwork};
 use unrack_sim::{Run, Sim, Work};
 use unrack_units::{Rate, Time};
 use unrack_workload::lines::{Dependence, LineMessage, LineTrace, LineWindow};
@@ -45,7 +45,7 @@ fn each_request_completes_once_on_a_fixed_latency() {
 #[test]
 fn real_fabrics_repeat_themselves_and_are_no_faster_than_ideal() {
     let (rate, propagation) = (Rate::from_gbps(100), Time::from_ns(10));
-    let star = Star { nodes: 8, rate, propagation, switch_latency: Time::from_ns(300) };
+    let star = StarNetwork { nodes: 8, rate, propagation, switch_latency: Time::from_ns(300) };
     let run = |name: &str| {
         let protocol = unrack_sim::known().protocol(name).unwrap();
         let setup = common::setup_on(Network::star(&star).topology, protocol, 1 << 20);

@@ -15,10 +15,10 @@ use std::sync::Arc;
 use unrack_protocol::{homa, phost};
 use unrack_rack::graph::{Graph, Sides};
 use unrack_rack::{Protocol, Wiring};
-use unrack_sim::faults::{Broken, Downtime, ErrorRates, FaultSchedule};
+use unrack_sim::faults::{BrokenPart, Downtime, ErrorRates, FaultSchedule};
 use unrack_sim::network::Pace;
-use unrack_sim::observe::{Explanation, Journal, Packets, TimeSpent, Watch, explain};
-use unrack_sim::topology::{End, Link, Topology};
+use unrack_sim::observe::{Explanation, Journal, Packets, TimeSpent, Views, explain};
+use unrack_sim::topology::{LinkEnd, Link, Topology};
 use unrack_sim::{FabricConfig, Hop, LinkId, PacketKind, Run, Setup, Work};
 use unrack_units::{Rate, Time};
 use unrack_workload::{
@@ -61,7 +61,7 @@ impl Watched {
         let hops = RefCell::new(Vec::new());
         let packets = Packets::new(|hop, _| hops.borrow_mut().push(*hop));
         let journal = Some(Journal::of_all());
-        let mut watch = Watch { packets: Some(packets), journal, ..Watch::default() };
+        let mut watch = Views { packets: Some(packets), journal, ..Views::default() };
         let run = setup.watched(work, &mut watch, |_| {}).unwrap().run;
         watch.packets.take().unwrap().finish();
         let journal = watch.journal.take().unwrap();
@@ -97,16 +97,16 @@ impl Watched {
 }
 
 /// Returns the cable of a link.
-fn cable(topology: &Topology, link: LinkId) -> Broken {
+fn cable(topology: &Topology, link: LinkId) -> BrokenPart {
     let port = match link {
-        LinkId::Host(number) => return Broken::Node(number),
+        LinkId::Host(number) => return BrokenPart::Node(number),
         LinkId::Port(port) => port,
     };
     match (topology.attachment_of(port), topology.end(port)) {
-        (Some(number), _) | (None, End::Node(number)) => Broken::Node(number),
-        (None, End::Switch(other)) => {
+        (Some(number), _) | (None, LinkEnd::Node(number)) => BrokenPart::Node(number),
+        (None, LinkEnd::Switch(other)) => {
             let own = topology.owner(port);
-            Broken::Between(own.min(other), own.max(other))
+            BrokenPart::Between(own.min(other), own.max(other))
         }
     }
 }
@@ -116,7 +116,7 @@ fn setup(protocol: Protocol) -> Setup {
 }
 
 /// Does the same with a cable that is down for a while.
-fn with_outage(protocol: Protocol, what: Broken, (from, length): (Time, Time)) -> Setup {
+fn with_outage(protocol: Protocol, what: BrokenPart, (from, length): (Time, Time)) -> Setup {
     let failure = Downtime { what, from, until: from + length, every: None, detected_after: None };
     let faults = FaultSchedule::new(&topology(protocol), &[failure], ErrorRates::default(), 3).unwrap();
     setup_on(topology(protocol).with_faults(faults), protocol, BUFFER)
@@ -288,7 +288,7 @@ proptest! {
         }).collect();
         script.sort_by_key(|(at, _)| *at);
         let outage = (Time::from_ns(from), Time::from_ns(length));
-        let failed = Watched::new(with_outage(protocol, Broken::Node(node), outage), &Work::listed(script));
+        let failed = Watched::new(with_outage(protocol, BrokenPart::Node(node), outage), &Work::listed(script));
         for (index, outcome) in failed.run.outcomes.iter().enumerate() {
             let Some(completion) = outcome.completion() else { continue };
             let explained = failed.explain(index);
@@ -309,7 +309,7 @@ fn a_receiver_that_knew_nothing_grants_as_soon_as_it_is_told() {
                 [(bytes, Message::flow as fn(u32, u32, u64) -> Message), (bytes, Message::read)]
             }) {
                 // No packet reaches or leaves node 5 until all that needs no grant has been sent.
-                let mut setup = with_outage(protocol, Broken::Node(5), (Time::ZERO, Time::from_us(20)));
+                let mut setup = with_outage(protocol, BrokenPart::Node(5), (Time::ZERO, Time::from_us(20)));
                 setup.fabric = match protocol {
                     Homa::PROTOCOL => FabricConfig::new::<Homa>(homa::Params {
                         resend: Some(timeout),

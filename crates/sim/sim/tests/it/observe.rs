@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use unrack_rack::graph::{Graph, Sides};
 use unrack_rack::{Protocol, Wiring};
-use unrack_sim::network::{Network, Pace, Star};
-use unrack_sim::observe::{Explanation, Journal, LinkSamples, Packets, Peaks, TimeSpent, Watch, explain};
+use unrack_sim::network::{Network, Pace, StarNetwork};
+use unrack_sim::observe::{Explanation, Journal, LinkSamples, Packets, Peaks, TimeSpent, Views, explain};
 use unrack_sim::site::{Ethernet, SwitchBuffer};
 use unrack_sim::topology::{Link, Topology};
-use unrack_sim::{FabricConfig, Hop, LinkId, PacketKind, Run, Setup, Wait, Work};
+use unrack_sim::{FabricConfig, Hop, LinkId, PacketKind, Run, Setup, WaitReason, Work};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::{Message, MessageId};
 
@@ -23,7 +23,7 @@ const DEEP: u64 = 1 << 24;
 const EVERY: Time = Time::from_ns(700);
 
 fn networks() -> [Network; 3] {
-    let star = Star {
+    let star = StarNetwork {
         nodes: NODES,
         rate: Rate::from_gbps(100),
         propagation: Time::from_ns(10),
@@ -85,7 +85,7 @@ fn on_all(buffer: u64, script: &[(Time, Message)], mut look: impl FnMut(Watched)
             let fabric = FabricConfig::default_of(protocol);
             let setup = Setup { network, ethernet, fabric, seed: 1, time_limit: Time::MAX };
             let hops = RefCell::new(Vec::new());
-            let mut watch = Watch {
+            let mut watch = Views {
                 links: Some(LinkSamples::new(EVERY)),
                 packets: Some(Packets::new(|hop, _| hops.borrow_mut().push(*hop))),
                 journal: Some(Journal::of_all()),
@@ -213,7 +213,7 @@ fn a_packet_of_64_bytes_is_explained_to_the_picosecond() {
     assert_eq!(sums[&TimeSpent::Propagation(LinkId::Host(0))], ns(10));
     assert_eq!(sums[&TimeSpent::Switch(0)], ns(38) + cycles(4 + 1 + 4));
     assert_eq!(sums[&TimeSpent::Node(1)], ns(38) + cycles(4 + 3));
-    let protocol = [Wait::Notification, Wait::Grant].map(|wait| sums[&TimeSpent::Protocol(wait)]);
+    let protocol = [WaitReason::Notification, WaitReason::Grant].map(|wait| sums[&TimeSpent::Protocol(wait)]);
     let announced = sums[&TimeSpent::Serialization(LinkId::Host(0))];
     assert_eq!(announced, Time::from_ps(330), "33 bits");
     assert_eq!(

@@ -13,9 +13,9 @@ use unrack_protocol::r2c2::{FirstRate, Params, RateControl, Routing};
 use unrack_rack::graph::{Graph, Sides};
 use unrack_sim::fabric::r2c2::R2c2;
 use unrack_sim::fabric::tcp::Tcp;
-use unrack_sim::faults::{Broken, Downtime, ErrorRates, FaultSchedule};
+use unrack_sim::faults::{BrokenPart, Downtime, ErrorRates, FaultSchedule};
 use unrack_sim::network::{Network, Pace};
-use unrack_sim::observe::{Packets, Watch};
+use unrack_sim::observe::{Packets, Views};
 use unrack_sim::site::{Ethernet, SwitchBuffer};
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{FabricConfig, Hop, LinkId, PacketKind, Work};
@@ -273,7 +273,7 @@ fn what_a_controller_costs_is_on_its_links() {
     setup.fabric = FabricConfig::new::<R2c2>(central(0));
     let hops = RefCell::new(Vec::new());
     let packets = Packets::new(|hop: &Hop, _| hops.borrow_mut().push(*hop));
-    let mut watch = Watch { packets: Some(packets), ..Watch::default() };
+    let mut watch = Views { packets: Some(packets), ..Views::default() };
     let run = setup.watched(&Work::listed(script), &mut watch, |_| {}).unwrap().run;
     assert!(run.is_complete());
     watch.packets.take().unwrap().finish();
@@ -398,7 +398,7 @@ proptest! {
         let topology = topology(&[4, 4], true);
         // Failures: one link for ever, and another now and then.
         let failure = |(a, b), every| Downtime {
-            what: Broken::Between(a, b),
+            what: BrokenPart::Between(a, b),
             from: Time::from_us(fails),
             until: if every == 0 { Time::MAX } else { Time::from_us(fails + 90) },
             every: (every > 0).then(|| Time::from_us(every)),
@@ -445,9 +445,9 @@ proptest! {
 }
 
 /// Creates a network in which these parts fail, with times in us; other nodes know 50 us later.
-fn failing(sides: &[u32], failures: &[(Broken, u64, Option<u64>)]) -> Network {
+fn failing(sides: &[u32], failures: &[(BrokenPart, u64, Option<u64>)]) -> Network {
     let topology = topology(sides, true);
-    let failure = |(what, from, until): &(Broken, u64, Option<u64>)| Downtime {
+    let failure = |(what, from, until): &(BrokenPart, u64, Option<u64>)| Downtime {
         what: *what,
         from: Time::from_us(*from),
         until: until.map_or(Time::MAX, Time::from_us),
@@ -473,7 +473,7 @@ fn between_all(nodes: u32) -> Vec<(Time, Message)> {
 fn flows_go_around_what_is_down_for_good() {
     for routing in Routing::ALL {
         let network =
-            failing(&[4, 4], &[(Broken::Between(0, 1), 400, None), (Broken::Between(0, 4), 900, None)]);
+            failing(&[4, 4], &[(BrokenPart::Between(0, 1), 400, None), (BrokenPart::Between(0, 4), 900, None)]);
         let run = run(r2c2(&network, &ethernet(LARGE, true), routing), between_all(16));
         assert!(run.is_complete() && run.counters.dropped_packets > 0, "{routing}");
         // Losses before the failure is known cost a timeout, and not as long as TCP would try.
@@ -485,7 +485,7 @@ fn flows_go_around_what_is_down_for_good() {
 #[test]
 fn flows_of_a_node_that_died_are_given_up_and_all_others_finish() {
     for (routing, until) in [(Routing::Spraying, None), (Routing::Vlb, None), (Routing::Romm, Some(40_000))] {
-        let network = failing(&[4, 4], &[(Broken::Node(5), 1_000, until)]);
+        let network = failing(&[4, 4], &[(BrokenPart::Node(5), 1_000, until)]);
         let run = run(r2c2(&network, &ethernet(LARGE, true), routing), between_all(16));
         let mut given_up = 0;
         for (message, outcome) in run.messages.iter().zip(&run.outcomes) {
@@ -504,7 +504,7 @@ fn flows_of_a_node_that_died_are_given_up_and_all_others_finish() {
 /// left.
 #[test]
 fn rates_are_those_of_what_is_left() {
-    let network = failing(&[8], &[(Broken::Between(2, 3), 5_000, None)]);
+    let network = failing(&[8], &[(BrokenPart::Between(2, 3), 5_000, None)]);
     let bytes = 30_000_000;
     let script = vec![(Time::ZERO, Message::flow(1, 4, bytes)), (Time::ZERO, Message::flow(0, 6, bytes))];
     let run = run(r2c2(&network, &ethernet(LARGE, true), Routing::Spraying), script);
@@ -521,7 +521,7 @@ fn rates_are_those_of_what_is_left() {
 fn a_link_that_comes_back_loses_nothing_for_good() {
     let topology = topology(&[4, 4], true);
     let failure = Downtime {
-        what: Broken::Between(0, 1),
+        what: BrokenPart::Between(0, 1),
         from: Time::from_us(5),
         until: Time::from_us(900),
         every: None,

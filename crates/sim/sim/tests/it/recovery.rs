@@ -7,7 +7,7 @@ use crate::common::fabrics::*;
 use common::setup_on;
 use unrack_protocol::{fastpass, homa, ndp};
 use unrack_rack::Protocol;
-use unrack_sim::faults::{Broken, Downtime, ErrorRates, FaultSchedule};
+use unrack_sim::faults::{BrokenPart, Downtime, ErrorRates, FaultSchedule};
 use unrack_sim::network::Pace;
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{FabricConfig, Run, Setup, Work};
@@ -20,7 +20,7 @@ fn link(gbps: u64, us: u64) -> Link {
     Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_us(us) }
 }
 
-fn down(what: Broken, from: Time, until: Time, every: Option<Time>) -> Downtime {
+fn down(what: BrokenPart, from: Time, until: Time, every: Option<Time>) -> Downtime {
     Downtime { what, from, until, every, detected_after: None }
 }
 
@@ -45,7 +45,7 @@ fn one(setup: &Setup, bytes: u64) -> (Time, f64) {
 #[test]
 fn ndp_regains_its_window_after_an_outage_and_under_bit_errors() {
     let star = || Topology::star(2, link(100, 1));
-    let outage = down(Broken::Node(1), MS, MS + Time::from_us(100), None);
+    let outage = down(BrokenPart::Node(1), MS, MS + Time::from_us(100), None);
     for rto in [None, Some(MS)] {
         let with = |failures: &[Downtime], errors| {
             let mut setup = failing(star(), Ndp::PROTOCOL, failures, errors);
@@ -64,7 +64,7 @@ fn ndp_regains_its_window_after_a_spine_was_down() {
     let racks = Topology::leaf_spine(4, 4, 4, link(100, 1), link(100, 1));
     let dead = Downtime {
         detected_after: Some(Time::from_us(500)),
-        ..down(Broken::Switch(5), Time::from_us(100), Time::MAX, None)
+        ..down(BrokenPart::Switch(5), Time::from_us(100), Time::MAX, None)
     };
     let setup = failing(racks, Ndp::PROTOCOL, &[dead], 0.0);
     let flows = (0..8).map(|src| (Time::ZERO, Message::flow(src, src + 8, 5_000_000))).collect();
@@ -79,7 +79,7 @@ fn ndp_regains_its_window_after_a_spine_was_down() {
 fn fastpass_fills_all_gaps_at_once() {
     for timeout in [None, Some(MS)] {
         let racks = Topology::leaf_spine(2, 2, 4, link(100, 1), link(400, 1));
-        let outage = down(Broken::Switch(2), MS, Time::from_us(1_500), None);
+        let outage = down(BrokenPart::Switch(2), MS, Time::from_us(1_500), None);
         let mut setup = failing(racks, Fastpass::PROTOCOL, &[outage], 0.0);
         let change = |params: &mut fastpass::Params| params.timeout = timeout;
         common::change::<Fastpass>(&mut setup.fabric, change);
@@ -121,7 +121,7 @@ fn retries_do_not_keep_the_phase_of_a_link_that_flaps() {
             let period = Time::from_us(us);
             for part in [10, 2] {
                 let length = Time::from_ps(period.as_ps() / part);
-                let flap = down(Broken::Node(1), Time::ZERO, length, Some(period));
+                let flap = down(BrokenPart::Node(1), Time::ZERO, length, Some(period));
                 let flapping = failing(topology(), protocol, &[flap], 0.0);
                 let setup = Setup { network: flapping.network, ..setup.clone() };
                 let start = Time::from_ps(length.as_ps() / 5);
@@ -139,7 +139,7 @@ fn retries_do_not_keep_the_phase_of_a_link_that_flaps() {
 #[test]
 fn draws_of_retries_follow_the_seed_and_not_the_threads() {
     let topology = || Topology::leaf_spine(2, 2, 2, link(100, 1), link(100, 1));
-    let flap = down(Broken::Node(3), Time::ZERO, Time::from_us(50), Some(Time::from_us(100)));
+    let flap = down(BrokenPart::Node(3), Time::ZERO, Time::from_us(50), Some(Time::from_us(100)));
     let messages = || {
         let flow = |n: u64| (Time::from_us(n), Message::flow((n % 3) as u32, 3, 20_000));
         (0..60).map(flow).collect::<Vec<_>>()
@@ -162,7 +162,7 @@ fn time_outs_follow_the_round_trip() {
     for protocol in [Ndp::PROTOCOL, Homa::PROTOCOL, Fastpass::PROTOCOL, Ird::PROTOCOL] {
         let short = Link { pace: Pace::new(Rate::from_gbps(100)), propagation: Time::from_ns(10) };
         let lose = |propagation| {
-            let blip = down(Broken::Node(1), Time::ZERO, propagation * 2 + Time::from_us(1), None);
+            let blip = down(BrokenPart::Node(1), Time::ZERO, propagation * 2 + Time::from_us(1), None);
             let topology = Topology::star(2, Link { propagation, ..short });
             let mut setup = failing(topology, protocol, &[blip], 0.0);
             setup.ethernet.buffer =

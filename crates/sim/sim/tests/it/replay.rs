@@ -5,7 +5,7 @@ use crate::common;
 use common::{Fixed, assert_conserved};
 use std::sync::Arc;
 use unrack_sim::fabric::edm::{Edm, EdmConfig};
-use unrack_sim::network::Star;
+use unrack_sim::network::StarNetwork;
 use unrack_sim::{Run, Sim};
 use unrack_units::{Rate, Time};
 use unrack_workload::trace::TraceRow;
@@ -90,7 +90,7 @@ fn open_loop_submits_at_captured_times_whatever_the_network_does() {
 
 #[test]
 fn a_real_fabric_delays_the_program_by_at_least_its_unloaded_latency() {
-    let star = Star {
+    let star = StarNetwork {
         nodes: 8,
         rate: Rate::from_gbps(100),
         propagation: Time::from_ns(10),

@@ -6,9 +6,9 @@ use crate::common::fabrics::*;
 
 use common::{assert_same, setup_on};
 use proptest::prelude::*;
-use unrack_protocol::tcp::Connections;
+use unrack_protocol::tcp::ConnectionLifetime;
 use unrack_rack::Protocol;
-use unrack_sim::faults::{Broken, Downtime, ErrorRates, FaultSchedule};
+use unrack_sim::faults::{BrokenPart, Downtime, ErrorRates, FaultSchedule};
 use unrack_sim::network::Pace;
 use unrack_sim::site::Ethernet;
 use unrack_sim::topology::{Link, Topology};
@@ -21,12 +21,12 @@ fn link(gbps: u64, ns: u64) -> Link {
 }
 
 /// Returns each protocol, and those that keep connections once more with kept ones.
-fn protocols() -> impl Iterator<Item = (Protocol, Connections)> {
-    let kept = [Tcp::PROTOCOL, Dctcp::PROTOCOL].map(|protocol| (protocol, Connections::Kept));
-    splitting().into_iter().map(|protocol| (protocol, Connections::Fresh)).chain(kept)
+fn protocols() -> impl Iterator<Item = (Protocol, ConnectionLifetime)> {
+    let kept = [Tcp::PROTOCOL, Dctcp::PROTOCOL].map(|protocol| (protocol, ConnectionLifetime::Kept));
+    splitting().into_iter().map(|protocol| (protocol, ConnectionLifetime::Fresh)).chain(kept)
 }
 
-fn keep(setup: &mut Setup, kept: Connections) {
+fn keep(setup: &mut Setup, kept: ConnectionLifetime) {
     change::<Tcp>(&mut setup.fabric, |params| params.connections = kept);
     change::<Dctcp>(&mut setup.fabric, |params| params.connections = kept);
 }
@@ -96,7 +96,7 @@ fn what_is_given_up_is_the_same() {
     let topology = Topology::leaf_spine(3, 2, 2, link(40, 200), link(160, 200));
     // The cable of node 5 breaks while some messages to it are complete, some on their way and some to come.
     let failure = Downtime {
-        what: Broken::Node(5),
+        what: BrokenPart::Node(5),
         from: Time::from_us(150),
         until: Time::MAX,
         every: None,
@@ -112,7 +112,7 @@ fn what_is_given_up_is_the_same() {
     messages.sort_by_key(|(at, _)| *at);
     for (protocol, connections) in [Tcp::PROTOCOL, Dctcp::PROTOCOL]
         .into_iter()
-        .flat_map(|protocol| [Connections::Fresh, Connections::Kept].map(|how| (protocol, how)))
+        .flat_map(|protocol| [ConnectionLifetime::Fresh, ConnectionLifetime::Kept].map(|how| (protocol, how)))
     {
         let mut setup = setup(topology.clone().with_faults(faults.clone()), protocol, 100_000, true);
         keep(&mut setup, connections);

@@ -5,7 +5,7 @@ use crate::common;
 use common::{Fixed, Ports, assert_conserved};
 use unrack_sim::fabric::edm::{Edm, EdmConfig};
 use unrack_sim::fabric::ideal::Ideal;
-use unrack_sim::network::{Network, Star};
+use unrack_sim::network::{Network, StarNetwork};
 use unrack_sim::{Fabric, Run, Sim};
 use unrack_units::{Rate, Time};
 use unrack_workload::{
@@ -15,8 +15,8 @@ use unrack_workload::{
 const NODES: u32 = 16;
 const RATE: Rate = Rate::from_gbps(100);
 
-fn star() -> Star {
-    Star { nodes: NODES, rate: RATE, propagation: Time::from_ns(10), switch_latency: Time::ZERO }
+fn star() -> StarNetwork {
+    StarNetwork { nodes: NODES, rate: RATE, propagation: Time::from_ns(10), switch_latency: Time::ZERO }
 }
 
 fn spec(load: f64, size: SizeDistribution) -> SyntheticSpec {

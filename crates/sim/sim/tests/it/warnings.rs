@@ -160,7 +160,7 @@ fn queues_that_grow_to_the_end_are_said_where_messages_come_by_themselves() {
 
 #[test]
 fn links_are_busy_as_long_as_those_who_look_on_see_them() {
-    use unrack_sim::observe::{LinkSamples, Watch};
+    use unrack_sim::observe::{LinkSamples, Views};
     for protocol in ["edm", "cxl", "dctcp", "homa", "ndp", "pfc-dcqcn", "mptcp", "r2c2", "pfq", "fastpass"] {
         let topology = match protocol {
             "r2c2" | "pfq" => "{ kind = \"torus\", shape = [3, 2] }",
@@ -171,7 +171,7 @@ fn links_are_busy_as_long_as_those_who_look_on_see_them() {
         let setup = Setup::from_scenario(&mut scenario).unwrap();
         let work = Work::drawn(&scenario).unwrap().unwrap();
         let every = Time::from_us(1_000_000);
-        let mut watch = Watch { links: Some(LinkSamples::new(every)), ..Watch::default() };
+        let mut watch = Views { links: Some(LinkSamples::new(every)), ..Views::default() };
         let busy: BusyTimes = setup.watched(&work, &mut watch, |_| {}).unwrap().run.busy;
         let seen: Vec<(LinkId, Time)> = watch.links.unwrap().samples().map(|s| (s.link, s.busy)).collect();
         assert_eq!(busy.iter().count(), seen.len(), "{protocol}");

@@ -54,7 +54,7 @@ pub fn key_value(spec: &KeyValue, ranks: u32, seed: u64) -> Result<Vec<Arc<Tasks
         let share =
             |until: u32| (u64::from(spec.requests) * u64::from(until) / u64::from(connections)) as u32;
         let client = spec.servers + connection % clients;
-        let mut draws = Requests::new(spec, seed, connection);
+        let mut draws = RequestDraw::new(spec, seed, connection);
         let mut last = builder.task(client, unrack_units::Time::ZERO);
         for _ in share(connection)..share(connection + 1) {
             let (server, asked, answered) = draws.next();
@@ -76,16 +76,16 @@ pub fn key_value(spec: &KeyValue, ranks: u32, seed: u64) -> Result<Vec<Arc<Tasks
 }
 
 /// Requests of one connection, drawn at random.
-struct Requests<'a> {
+struct RequestDraw<'a> {
     spec: &'a KeyValue,
     keys: Generator,
     kinds: Generator,
 }
 
-impl Requests<'_> {
-    fn new(spec: &KeyValue, seed: u64, connection: u32) -> Requests<'_> {
+impl RequestDraw<'_> {
+    fn new(spec: &KeyValue, seed: u64, connection: u32) -> RequestDraw<'_> {
         let of = |purpose| generator(seed, purpose, connection);
-        Requests { spec, keys: of(DrawPurpose::Keys), kinds: of(DrawPurpose::Kinds) }
+        RequestDraw { spec, keys: of(DrawPurpose::Keys), kinds: of(DrawPurpose::Kinds) }
     }
 
     /// Returns the server that holds the next key, and the bytes of request and answer.

@@ -25,10 +25,10 @@ pub mod training;
 pub mod word_count;
 
 pub use self::computed::ComputedJob;
-use self::policy::{JobDemand, JobPolicy, Sending};
-use self::running::Running;
+use self::policy::{JobDemand, JobPolicy, JobSending};
+use self::running::RunningJob;
 use self::tasks::Tasks;
-use crate::blades::Racks;
+use crate::blades::BladeRacks;
 use crate::collective;
 use crate::error::WorkloadError;
 use crate::message::{Message, NodeId};
@@ -64,10 +64,10 @@ impl JobsSpec {
 
 /// Source that runs jobs.
 pub struct RunningJobs {
-    jobs: Vec<Running>,
+    jobs: Vec<RunningJob>,
     policy: Box<dyn JobPolicy>,
     demands: Vec<JobDemand>,
-    racks: Racks,
+    racks: BladeRacks,
     /// Number of tasks of all jobs. Actors with higher numbers are the starts of jobs.
     tasks: u32,
     begun: Vec<Computing>,
@@ -103,7 +103,7 @@ impl RunningJobs {
     /// If there is no room for all ranks, or if there are too many messages and tasks.
     pub fn new(
         spec: &JobsSpec,
-        racks: Racks,
+        racks: BladeRacks,
         rate: Rate,
         loads_take_time: bool,
     ) -> Result<RunningJobs, WorkloadError> {
@@ -117,7 +117,7 @@ impl RunningJobs {
             let sent = |tasks: &Tasks| tasks.messages().filter(|(a, b, _)| apart((*a, *b))).count() as u64;
             total += job.sum(sent);
             let number = u32::try_from(base).unwrap_or(u32::MAX);
-            jobs.push(Running::new(job.clone(), hosts, number, loads_take_time));
+            jobs.push(RunningJob::new(job.clone(), hosts, number, loads_take_time));
             base += largest;
         }
         if total.max(base + jobs.len() as u64) > u64::from(u32::MAX) {
@@ -177,14 +177,14 @@ impl RunningJobs {
     }
 
     fn may_send(&self, number: usize) -> bool {
-        let sending = |(running, demand): (&Running, &JobDemand)| Sending {
+        let sending = |(running, demand): (&RunningJob, &JobDemand)| JobSending {
             hosts: running.hosts.clone(),
             is_sending: running.traffic.open > 0,
             wants_since: running.traffic.since().filter(|_| running.wants_to_send()),
             intensity: demand.intensity,
         };
         self.policy.always_sends() || {
-            let all: Vec<Sending> = self.jobs.iter().zip(&self.demands).map(sending).collect();
+            let all: Vec<JobSending> = self.jobs.iter().zip(&self.demands).map(sending).collect();
             self.policy.may_send(number, &all, self.racks)
         }
     }

@@ -10,7 +10,7 @@
 //! | `Crux` | as first-fit | by intensity, among jobs that share racks |
 
 use super::ComputedJob;
-use crate::blades::Racks;
+use crate::blades::BladeRacks;
 use crate::error::WorkloadError;
 use crate::message::NodeId;
 use unrack_rack::jobs::PlacementPolicy;
@@ -45,7 +45,7 @@ impl JobDemand {
 
 /// State of a running job.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sending {
+pub struct JobSending {
     pub hosts: Vec<NodeId>,
     /// Whether a message of the job is in flight.
     pub is_sending: bool,
@@ -59,7 +59,7 @@ pub trait JobPolicy: Send {
     /// Returns the host of the next rank, which must have room. `room` is the number of ranks that each node can still
     /// take. `ranks` is the number of ranks of the job without a host, including this one; `hosts` are the hosts of
     /// its earlier ranks.
-    fn next(&self, room: &[u32], ranks: u32, hosts: &[NodeId], racks: Racks) -> Option<NodeId>;
+    fn next(&self, room: &[u32], ranks: u32, hosts: &[NodeId], racks: BladeRacks) -> Option<NodeId>;
 
     /// Returns whether all jobs may send at any time.
     fn always_sends(&self) -> bool {
@@ -68,7 +68,7 @@ pub trait JobPolicy: Send {
 
     /// Returns whether `job`, which has something to send, may send. Messages in flight are not stopped. At least one
     /// job must always be allowed to send.
-    fn may_send(&self, job: usize, all: &[Sending], racks: Racks) -> bool {
+    fn may_send(&self, job: usize, all: &[JobSending], racks: BladeRacks) -> bool {
         let _ = (job, all, racks);
         true
     }
@@ -88,7 +88,7 @@ pub fn policy(word: PlacementPolicy) -> Box<dyn JobPolicy> {
 pub(super) fn place(
     policy: &dyn JobPolicy,
     jobs: &[ComputedJob],
-    racks: Racks,
+    racks: BladeRacks,
     slots: u32,
 ) -> Result<Vec<Vec<NodeId>>, WorkloadError> {
     let mut room = vec![slots; racks.nodes() as usize];
@@ -136,7 +136,7 @@ fn first(room: &[u32], hosts: &[NodeId], among: impl Iterator<Item = NodeId> + C
 struct FirstFit;
 
 impl JobPolicy for FirstFit {
-    fn next(&self, room: &[u32], _: u32, hosts: &[NodeId], racks: Racks) -> Option<NodeId> {
+    fn next(&self, room: &[u32], _: u32, hosts: &[NodeId], racks: BladeRacks) -> Option<NodeId> {
         first(room, hosts, 0..racks.nodes())
     }
 }
@@ -144,7 +144,7 @@ impl JobPolicy for FirstFit {
 struct RoundRobin;
 
 impl JobPolicy for RoundRobin {
-    fn next(&self, room: &[u32], _: u32, hosts: &[NodeId], racks: Racks) -> Option<NodeId> {
+    fn next(&self, room: &[u32], _: u32, hosts: &[NodeId], racks: BladeRacks) -> Option<NodeId> {
         first(room, hosts, (0..racks.nodes()).map(|n| racks.in_turn(n)))
     }
 }
@@ -156,7 +156,7 @@ impl JobPolicy for RoundRobin {
 struct ShuffleWatcher;
 
 impl JobPolicy for ShuffleWatcher {
-    fn next(&self, room: &[u32], ranks: u32, hosts: &[NodeId], racks: Racks) -> Option<NodeId> {
+    fn next(&self, room: &[u32], ranks: u32, hosts: &[NodeId], racks: BladeRacks) -> Option<NodeId> {
         let nodes = |rack: u32| rack * racks.hosts..(rack + 1) * racks.hosts;
         let free = |rack: u32| nodes(rack).map(|node| room[node as usize].min(1)).sum::<u32>();
         // Rack of the previous rank, if it has room; otherwise the fullest rack with room for all remaining ranks;
@@ -175,10 +175,10 @@ impl JobPolicy for ShuffleWatcher {
         false
     }
 
-    fn may_send(&self, job: usize, all: &[Sending], _: Racks) -> bool {
+    fn may_send(&self, job: usize, all: &[JobSending], _: BladeRacks) -> bool {
         let this = &all[job];
-        let share = |other: &Sending| other.hosts.iter().any(|host| this.hosts.contains(host));
-        let is_before = |number: usize, other: &Sending| {
+        let share = |other: &JobSending| other.hosts.iter().any(|host| this.hosts.contains(host));
+        let is_before = |number: usize, other: &JobSending| {
             other.wants_since.is_some_and(|since| (Some(since), number) < (this.wants_since, job))
         };
         let others = all.iter().enumerate().filter(|(number, other)| *number != job && share(other));
@@ -194,7 +194,7 @@ impl JobPolicy for ShuffleWatcher {
 struct Crux;
 
 impl JobPolicy for Crux {
-    fn next(&self, room: &[u32], ranks: u32, hosts: &[NodeId], racks: Racks) -> Option<NodeId> {
+    fn next(&self, room: &[u32], ranks: u32, hosts: &[NodeId], racks: BladeRacks) -> Option<NodeId> {
         FirstFit.next(room, ranks, hosts, racks)
     }
 
@@ -202,15 +202,15 @@ impl JobPolicy for Crux {
         false
     }
 
-    fn may_send(&self, job: usize, all: &[Sending], racks: Racks) -> bool {
+    fn may_send(&self, job: usize, all: &[JobSending], racks: BladeRacks) -> bool {
         let this = &all[job];
-        let in_rack = |host: &NodeId, other: &Sending| {
+        let in_rack = |host: &NodeId, other: &JobSending| {
             other.hosts.iter().any(|node| racks.rack_of(*node) == racks.rack_of(*host))
         };
-        let is_above = |number: usize, other: &Sending| {
+        let is_above = |number: usize, other: &JobSending| {
             other.intensity > this.intensity || (other.intensity == this.intensity && number < job)
         };
-        let holds_up = |(number, other): (usize, &Sending)| {
+        let holds_up = |(number, other): (usize, &JobSending)| {
             number != job
                 && is_above(number, other)
                 && (other.is_sending || other.wants_since.is_some())
@@ -224,7 +224,7 @@ impl JobPolicy for Crux {
 mod tests {
     use super::*;
 
-    const RACKS: Racks = Racks { racks: 3, hosts: 4 };
+    const RACKS: BladeRacks = BladeRacks { racks: 3, hosts: 4 };
 
     fn jobs(ranks: &[u32]) -> Vec<ComputedJob> {
         ranks.iter().map(|ranks| ComputedJob::new("job", *ranks, Vec::new())).collect()
@@ -273,13 +273,13 @@ mod tests {
         assert_eq!(place(&FirstFit, &two, RACKS, 1).err().unwrap().key, "workload.slots");
     }
 
-    fn sending(hosts: &[NodeId], is_sending: bool, wants_us: Option<u64>, intensity: f64) -> Sending {
-        Sending { hosts: hosts.to_vec(), is_sending, wants_since: wants_us.map(Time::from_us), intensity }
+    fn sending(hosts: &[NodeId], is_sending: bool, wants_us: Option<u64>, intensity: f64) -> JobSending {
+        JobSending { hosts: hosts.to_vec(), is_sending, wants_since: wants_us.map(Time::from_us), intensity }
     }
 
     #[test]
     fn shuffles_on_the_same_hosts_take_turns() {
-        let may = |job, all: &[Sending]| ShuffleWatcher.may_send(job, all, RACKS);
+        let may = |job, all: &[JobSending]| ShuffleWatcher.may_send(job, all, RACKS);
         let all = [
             sending(&[0, 1], true, None, 1.0),
             sending(&[1, 2], false, Some(3), 9.0),
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn the_intense_go_first() {
-        let may = |job, all: &[Sending]| Crux.may_send(job, all, RACKS);
+        let may = |job, all: &[JobSending]| Crux.may_send(job, all, RACKS);
         let all = [
             sending(&[0, 4], true, None, 1.0),
             sending(&[1, 5], false, Some(3), 2.0),

@@ -10,7 +10,7 @@ use unrack_units::Time;
 
 /// A job on its hosts.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct RunningJob {
     pub job: ComputedJob,
     /// Host of each rank.
     pub hosts: Vec<NodeId>,
@@ -39,7 +39,7 @@ pub(super) struct Running {
     ready: VecDeque<u32>,
     /// Messages that the job wants to send.
     pub held: Vec<Message>,
-    pub traffic: Traffic,
+    pub traffic: JobTraffic,
     pub ended: Option<Time>,
     /// Duration of each request.
     pub requests: Vec<Time>,
@@ -60,7 +60,7 @@ struct Core {
 
 /// Messages of a job.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Traffic {
+pub(super) struct JobTraffic {
     /// Number of messages in flight.
     pub open: u32,
     /// Time since which messages have been in flight.
@@ -73,7 +73,7 @@ pub(super) struct Traffic {
     pub bytes: u64,
 }
 
-impl Traffic {
+impl JobTraffic {
     /// Returns how long messages have been in flight until `now`, in total.
     pub(super) fn communicated(&self, now: Time) -> Time {
         self.communicated + self.open_since.map_or(Time::ZERO, |since| now.saturating_sub(since))
@@ -109,11 +109,11 @@ fn advance(since: &mut Option<Time>, sum: &mut Time, lasts: bool, now: Time) {
     }
 }
 
-impl Running {
+impl RunningJob {
     /// Creates a job that has not started.
-    pub(super) fn new(job: ComputedJob, hosts: Vec<NodeId>, base: u32, loads_take_time: bool) -> Running {
+    pub(super) fn new(job: ComputedJob, hosts: Vec<NodeId>, base: u32, loads_take_time: bool) -> RunningJob {
         let ranks = hosts.len();
-        Running {
+        RunningJob {
             job,
             hosts,
             base,
@@ -130,7 +130,7 @@ impl Running {
             to_send: BTreeSet::new(),
             ready: VecDeque::new(),
             held: Vec::new(),
-            traffic: Traffic::default(),
+            traffic: JobTraffic::default(),
             ended: None,
             requests: Vec::new(),
             computed: vec![Time::ZERO; ranks],

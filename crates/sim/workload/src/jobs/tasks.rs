@@ -9,7 +9,7 @@ use unrack_units::Time;
 /// Part of a job, such as a superstep or an iteration, that is over when all of its tasks are done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tasks {
-    tasks: Vec<Task>,
+    tasks: Vec<JobTask>,
     /// Outputs, grouped by the task that sends them.
     outputs: Vec<TaskOutput>,
     /// Tasks whose end answers a request, each with the task whose end issued the request; sorted.
@@ -19,7 +19,7 @@ pub struct Tasks {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Task {
+struct JobTask {
     rank: u32,
     inputs: u32,
     /// Index of its first output. Its outputs end where those of the next task begin.
@@ -208,8 +208,8 @@ impl Builder {
         let Builder { tasks, outputs, mut requests, mut loads } = self;
         requests.sort_unstable();
         loads.sort_unstable_by_key(|(task, _)| *task);
-        let mut all: Vec<Task> =
-            tasks.into_iter().map(|(rank, core)| Task { rank, inputs: 0, first: 0, core }).collect();
+        let mut all: Vec<JobTask> =
+            tasks.into_iter().map(|(rank, core)| JobTask { rank, inputs: 0, first: 0, core }).collect();
         // A counting sort preserves the order of the outputs of each task.
         for (from, to, _) in &outputs {
             all[*from as usize].first += 1;

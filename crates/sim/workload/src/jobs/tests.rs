@@ -155,7 +155,7 @@ proptest! {
         let all: Vec<ComputedJob> = drawn.into_iter().map(job).collect();
         let expected: u64 = all.iter().map(ComputedJob::bytes).sum();
         let spec = JobsSpec { jobs: Arc::new(all), policy: word, slots: 3 };
-        let racks = Racks { racks: 3, hosts: 3 };
+        let racks = BladeRacks { racks: 3, hosts: 3 };
         let mut jobs = RunningJobs::new(&spec, racks, Rate::from_gbps(10), false).unwrap();
         let mut picks = picks.into_iter().cycle();
         let (sent, _) = run_in(&mut jobs, |_| picks.next().unwrap());

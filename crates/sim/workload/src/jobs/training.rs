@@ -7,7 +7,7 @@
 
 use super::model::tensors;
 use super::tasks::{Builder, Tasks};
-use crate::collective::Plan;
+use crate::collective::CollectivePlan;
 use crate::error::WorkloadError;
 use crate::source::TaskLoads;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const BYTES: u64 = 4;
 /// # Errors
 /// If the operation is not possible among `ranks` ranks.
 pub fn training(spec: &Training, ranks: u32) -> Result<Vec<Arc<Tasks>>, WorkloadError> {
-    let plan = Plan::new(spec.operation, spec.servers, ranks)?;
+    let plan = CollectivePlan::new(spec.operation, spec.servers, ranks)?;
     let mut builder = Builder::new();
     let tensors = tensors(spec.model);
     let weights = tensors.iter().sum::<u64>() * BYTES;

@@ -20,7 +20,7 @@ const LINE_BYTES: u64 = 64;
 
 /// Result of the count, and the tasks that it took.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Counted {
+pub struct WordCountResult {
     /// Number of occurrences of each word in all texts, by word, with the most frequent word first.
     pub counts: Vec<u64>,
     pub rounds: Vec<Arc<Tasks>>,
@@ -30,7 +30,7 @@ pub struct Counted {
 ///
 /// # Errors
 /// If there is no mapper or no reducer.
-pub fn word_count(spec: &WordCount, ranks: u32, seed: u64) -> Result<Counted, WorkloadError> {
+pub fn word_count(spec: &WordCount, ranks: u32, seed: u64) -> Result<WordCountResult, WorkloadError> {
     let reducers = spec.reducers.unwrap_or(ranks);
     if !(1..=ranks).contains(&reducers) || spec.reducers == Some(ranks) {
         let rule = "is at least 1, and leaves a host that maps";
@@ -52,7 +52,7 @@ pub fn word_count(spec: &WordCount, ranks: u32, seed: u64) -> Result<Counted, Wo
         Shuffle::Stages => texts.iter().map(|text| Arc::new(stage(spec, text, first_reducer))).collect(),
         Shuffle::Own | Shuffle::First => vec![Arc::new(pipeline(spec, &texts, first_reducer))],
     };
-    Ok(Counted { counts, rounds })
+    Ok(WordCountResult { counts, rounds })
 }
 
 /// Returns the number of occurrences of each word in a text.

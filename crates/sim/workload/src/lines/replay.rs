@@ -6,7 +6,7 @@
 //! times.
 
 use super::{Dependence, LINE_BYTES, LineMessage, LineTrace};
-use crate::blades::Racks;
+use crate::blades::BladeRacks;
 use crate::error::WorkloadError;
 use crate::message::Message;
 use crate::source::{Outbox, Source};
@@ -25,14 +25,14 @@ pub struct LineReplay {
     trace: Arc<LineTrace>,
     placement: Placement,
     /// Threads of all replicas, replica by replica.
-    threads: Vec<Progress>,
+    threads: Vec<ThreadProgress>,
     submitted: u64,
     total: u64,
 }
 
 /// Progress of one thread of a replica.
 #[derive(Debug, Clone, Copy)]
-struct Progress {
+struct ThreadProgress {
     /// Current window.
     window: u32,
     /// Number of windows that remain after it.
@@ -56,7 +56,7 @@ impl LineReplay {
         trace: Arc<LineTrace>,
         blades: Blades,
         seed: u64,
-        racks: impl Into<Racks>,
+        racks: impl Into<BladeRacks>,
     ) -> Result<LineReplay, WorkloadError> {
         let placement = Placement::new(blades, racks.into(), seed)?;
         let replicas = placement.replicas();
@@ -107,7 +107,7 @@ impl LineReplay {
     /// Schedules the end of a thread's window, if the end waits for this request or, with `None`, for the start of the
     /// window.
     fn end_after<O: Outbox>(&self, completed: Option<u32>, thread: u32, now: Time, out: &mut O) {
-        let Progress { window, left } = self.threads[thread as usize];
+        let ThreadProgress { window, left } = self.threads[thread as usize];
         let Dependence { after, gap } = self.trace.windows[window as usize].end;
         if left > 0 && after == completed {
             out.wake_at(now + gap, (self.total + u64::from(thread)) as u32);
@@ -126,11 +126,11 @@ impl LineReplay {
 }
 
 /// Returns the first window of a thread of a replica. The first windows of the replicas are evenly spaced.
-fn first_window(trace: &LineTrace, replica: u32, replicas: u32, thread: u32) -> Progress {
+fn first_window(trace: &LineTrace, replica: u32, replicas: u32, thread: u32) -> ThreadProgress {
     let windows = thread_windows(trace, thread);
     let count = windows.len() as u64;
     let window = windows.start as u64 + count * u64::from(replica) / u64::from(replicas);
-    Progress { window: window as u32, left: count.saturating_sub(1) as u32 }
+    ThreadProgress { window: window as u32, left: count.saturating_sub(1) as u32 }
 }
 
 fn thread_windows(trace: &LineTrace, thread: u32) -> std::ops::Range<usize> {

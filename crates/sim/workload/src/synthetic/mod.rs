@@ -7,7 +7,7 @@ mod arrivals;
 mod pattern;
 
 use self::pattern::Partners;
-use crate::blades::Racks;
+use crate::blades::BladeRacks;
 use crate::error::WorkloadError;
 use crate::message::{Message, NodeId, READ_REQUEST_BYTES, RMW_REQUEST_BYTES};
 use crate::random::{DrawPurpose, generator, unit};
@@ -104,7 +104,7 @@ impl Synthetic {
     /// If a parameter is out of bounds.
     pub fn new(
         spec: SyntheticSpec,
-        racks: impl Into<Racks>,
+        racks: impl Into<BladeRacks>,
         rate: Rate,
         seed: u64,
     ) -> Result<Synthetic, WorkloadError> {
@@ -224,7 +224,7 @@ impl SyntheticSpec {
         Err(WorkloadError::new("workload.load", rule, format!("{}, for about {days:.3e} days", self.load)))
     }
 
-    fn disks(&self, racks: Racks, seed: u64) -> Result<Option<Partners>, WorkloadError> {
+    fn disks(&self, racks: BladeRacks, seed: u64) -> Result<Option<Partners>, WorkloadError> {
         match (&self.traffic, self.blades) {
             (Traffic::Memory(MemoryMix { disk: Some(_), .. }), Some(blades)) => {
                 Partners::disks(blades, racks, seed).map(Some)

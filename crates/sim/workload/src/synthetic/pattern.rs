@@ -5,7 +5,7 @@
 //! destinations in this order are in different racks in turn, and if all nodes are destinations, node 0 is the
 //! hottest.
 
-use crate::blades::{BladeNodes, ByRack, Racks};
+use crate::blades::{BladeNodes, ByRack, BladeRacks};
 use crate::error::WorkloadError;
 use crate::message::NodeId;
 use crate::random::{DrawPurpose, below, generator, unit};
@@ -17,14 +17,14 @@ use unrack_units::Fraction;
 pub(super) struct Partners {
     pub sources: Vec<NodeId>,
     destinations: ByRack,
-    racks: Racks,
+    racks: BladeRacks,
     /// Whether every node is both a source and a destination. A node is never its own destination.
     both: bool,
-    choice: Choice,
+    choice: DestinationChoice,
 }
 
 /// Method of drawing a source's destination.
-enum Choice {
+enum DestinationChoice {
     Uniform,
     Near(f64),
     /// Nodes in the order of decreasing weight, with the cumulative weights of the destinations.
@@ -45,7 +45,7 @@ impl Partners {
     pub(super) fn new(
         pattern: Pattern,
         blades: Option<Blades>,
-        racks: Racks,
+        racks: BladeRacks,
         seed: u64,
     ) -> Result<Partners, WorkloadError> {
         let nodes = racks.nodes();
@@ -69,7 +69,7 @@ impl Partners {
     ///
     /// # Errors
     /// If the pattern is not possible on these nodes.
-    pub(super) fn disks(blades: Blades, racks: Racks, seed: u64) -> Result<Partners, WorkloadError> {
+    pub(super) fn disks(blades: Blades, racks: BladeRacks, seed: u64) -> Result<Partners, WorkloadError> {
         let pattern = match blades.scope {
             Scope::Rack => in_own_rack(),
             Scope::Datacenter => Pattern::AllToAll,
@@ -82,7 +82,7 @@ impl Partners {
         mut sources: Vec<NodeId>,
         mut to: Vec<NodeId>,
         pattern: Pattern,
-        racks: Racks,
+        racks: BladeRacks,
         seed: u64,
     ) -> Result<Partners, WorkloadError> {
         let both = sources == to;
@@ -91,18 +91,18 @@ impl Partners {
             sources.retain(|node| *node != to[0]);
         }
         let choice = match pattern {
-            Pattern::AllToAll | Pattern::Incast { fan_in: None } => Choice::Uniform,
+            Pattern::AllToAll | Pattern::Incast { fan_in: None } => DestinationChoice::Uniform,
             Pattern::Incast { fan_in: Some(count) } => {
                 sources = spread(&sources, count)?;
-                Choice::Uniform
+                DestinationChoice::Uniform
             }
-            Pattern::Permutation => Choice::Fixed(permutation(sources.len(), &to, seed)),
-            Pattern::RackLocal { fraction } => Choice::Near(fraction.get()),
+            Pattern::Permutation => DestinationChoice::Fixed(permutation(sources.len(), &to, seed)),
+            Pattern::RackLocal { fraction } => DestinationChoice::Near(fraction.get()),
             Pattern::HotSpots { exponent } => zipf(&to, racks, exponent)?,
         };
         let both = both && sources == to;
         let partners = Partners { sources, destinations: ByRack::new(to, racks), racks, both, choice };
-        if let Choice::Near(share) = partners.choice {
+        if let DestinationChoice::Near(share) = partners.choice {
             partners.check_near(share)?;
         }
         Ok(partners)
@@ -135,19 +135,19 @@ impl Partners {
     pub(super) fn destination(&self, n: u32, draws: &mut Pcg64Mcg) -> NodeId {
         let (src, to) = (self.sources[n as usize], &self.destinations);
         let place = match &self.choice {
-            Choice::Uniform if self.both => {
+            DestinationChoice::Uniform if self.both => {
                 let other = below(draws, to.len() - 1);
                 other + u32::from(other >= src)
             }
-            Choice::Uniform => below(draws, to.len()),
-            Choice::Near(share) => self.near_or_far(src, *share, draws),
-            Choice::Zipf { hottest, cumulative } => loop {
+            DestinationChoice::Uniform => below(draws, to.len()),
+            DestinationChoice::Near(share) => self.near_or_far(src, *share, draws),
+            DestinationChoice::Zipf { hottest, cumulative } => loop {
                 let node = hottest[weighed(cumulative, unit(draws))];
                 if node != src {
                     return node;
                 }
             },
-            Choice::Fixed(of) => return of[n as usize],
+            DestinationChoice::Fixed(of) => return of[n as usize],
         };
         to.nodes[place as usize]
     }
@@ -172,15 +172,15 @@ impl Partners {
     pub(super) fn heaviest(&self) -> f64 {
         let even = self.sources.len() as f64 / f64::from(self.destinations.len());
         match &self.choice {
-            Choice::Uniform => {
+            DestinationChoice::Uniform => {
                 if self.both {
                     1.0
                 } else {
                     even
                 }
             }
-            Choice::Near(share) => self.heaviest_near(*share),
-            Choice::Zipf { hottest, cumulative } => {
+            DestinationChoice::Near(share) => self.heaviest_near(*share),
+            DestinationChoice::Zipf { hottest, cumulative } => {
                 let weight = |n: usize| cumulative[n] - if n == 0 { 0.0 } else { cumulative[n - 1] };
                 // Share that a destination gets of the messages of a source which is itself a destination and
                 // therefore excluded.
@@ -190,7 +190,7 @@ impl Partners {
                     false => weight(0) * self.sources.len() as f64,
                 }
             }
-            Choice::Fixed(_) => even.ceil(),
+            DestinationChoice::Fixed(_) => even.ceil(),
         }
     }
 
@@ -237,7 +237,7 @@ fn spread(nodes: &[NodeId], count: u32) -> Result<Vec<NodeId>, WorkloadError> {
 }
 
 /// Returns destinations with their cumulative weights.
-fn zipf(to: &[NodeId], racks: Racks, exponent: f64) -> Result<Choice, WorkloadError> {
+fn zipf(to: &[NodeId], racks: BladeRacks, exponent: f64) -> Result<DestinationChoice, WorkloadError> {
     if !(0.0..=MOST_EXPONENT).contains(&exponent) {
         return Err(WorkloadError::new("workload.pattern.exponent", "is from 0 to 4", exponent));
     }
@@ -249,7 +249,7 @@ fn zipf(to: &[NodeId], racks: Racks, exponent: f64) -> Result<Choice, WorkloadEr
         *sum += weight / all;
         Some(*sum)
     });
-    Ok(Choice::Zipf { cumulative: cumulative.collect(), hottest })
+    Ok(DestinationChoice::Zipf { cumulative: cumulative.collect(), hottest })
 }
 
 /// Largest exponent, at which the hottest destination gets nine in ten of all messages.

@@ -3,7 +3,7 @@
 //! DDC §4.1: every server of the traced cluster is split into blades, and each CPU's address space is uniformly
 //! partitioned across all memory blades (§2.2) of its scope.
 
-use crate::blades::{BladeNodes, ByRack, Racks};
+use crate::blades::{BladeNodes, ByRack, BladeRacks};
 use crate::error::WorkloadError;
 use crate::message::NodeId;
 use crate::random::scale;
@@ -14,7 +14,7 @@ use unrack_rack::{Blades, Scope};
 pub struct Placement {
     compute: Vec<NodeId>,
     memory: ByRack,
-    racks: Racks,
+    racks: BladeRacks,
     scope: Scope,
     seed: u64,
 }
@@ -24,7 +24,7 @@ impl Placement {
     ///
     /// # Errors
     /// If the blades do not fit.
-    pub fn new(blades: Blades, racks: Racks, seed: u64) -> Result<Placement, WorkloadError> {
+    pub fn new(blades: Blades, racks: BladeRacks, seed: u64) -> Result<Placement, WorkloadError> {
         let BladeNodes { compute, memory, .. } = BladeNodes::new(blades, racks)?;
         let memory = ByRack::new(memory, racks);
         Ok(Placement { compute, memory, racks, scope: blades.scope, seed: mix(seed) })

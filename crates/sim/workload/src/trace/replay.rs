@@ -12,7 +12,7 @@
 
 use super::placement::Placement;
 use super::{CapturedTrace, Step};
-use crate::blades::Racks;
+use crate::blades::BladeRacks;
 use crate::error::WorkloadError;
 use crate::message::Message;
 use crate::random::{DrawPurpose, generator, unit};
@@ -63,7 +63,7 @@ impl CapturedReplay {
     pub fn new(
         trace: Arc<CapturedTrace>,
         spec: &ReplaySpec,
-        racks: impl Into<Racks>,
+        racks: impl Into<BladeRacks>,
     ) -> Result<CapturedReplay, WorkloadError> {
         let racks = racks.into();
         let placement = Placement::new(spec.blades, racks, spec.seed)?;

@@ -26,7 +26,7 @@ pub(super) fn pagerank(
     let graph = Arc::new(graph);
     let config = if workers == 1 { Config::thread() } else { Config::process(workers) };
     let done = timely::execute(config, move |worker| {
-        let owned = Rc::new(RefCell::new(Owned::new(worker.index(), worker.peers(), nodes)));
+        let owned = Rc::new(RefCell::new(OwnedNodes::new(worker.index(), worker.peers(), nodes)));
         let (state, index, peers) = (owned.clone(), worker.index() as u32, worker.peers());
         let graph = graph.clone();
         worker.dataflow::<u32, _, _>(move |scope| {
@@ -88,7 +88,7 @@ pub(super) fn pagerank(
 
 /// Nodes that one worker owns: those whose number modulo the number of workers is the worker's index.
 #[derive(Default)]
-struct Owned {
+struct OwnedNodes {
     index: usize,
     peers: usize,
     nodes: usize,
@@ -101,10 +101,10 @@ struct Owned {
     degrees: Vec<u32>,
 }
 
-impl Owned {
-    fn new(index: usize, peers: usize, nodes: usize) -> Owned {
+impl OwnedNodes {
+    fn new(index: usize, peers: usize, nodes: usize) -> OwnedNodes {
         let count = nodes.saturating_sub(index).div_ceil(peers);
-        Owned {
+        OwnedNodes {
             index,
             peers,
             nodes,

@@ -13,10 +13,10 @@ use unrack_lines_kernels::SparseGraph;
 /// Options of `unrack-programs graph`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    problem: Problem,
+    problem: GraphProblem,
     /// Way of computing it
     #[arg(long, value_enum, default_value = "threads")]
-    by: By,
+    by: GraphMethod,
     /// Threads, or workers of a dataflow
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: u16,
@@ -30,7 +30,7 @@ pub struct Args {
 
 /// Question about a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Problem {
+enum GraphProblem {
     /// Ranks of all nodes after some iterations
     Pagerank,
     /// Number of connected components, and of nodes in the largest
@@ -39,7 +39,7 @@ enum Problem {
 
 /// Way of computing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum By {
+enum GraphMethod {
     /// One thread goes along the edges; several divide the nodes
     Threads,
     /// Workers of timely dataflow exchange messages along the edges; PageRank only
@@ -51,10 +51,10 @@ pub(crate) fn run(args: &Args) -> Result<String, ProgramError> {
     let graph = SparseGraph::in_passes((args.size as usize) << 20);
     let (threads, nodes) = (usize::from(args.threads), graph.nodes());
     let answer = match (args.problem, args.by) {
-        (Problem::Pagerank, By::Threads) => ranks(&threads::pagerank(&graph, args.iterations, threads)),
-        (Problem::Pagerank, By::Dataflow) => ranks(&dataflow::pagerank(graph, args.iterations, threads)?),
-        (Problem::Components, By::Threads) => components(&threads::components(&graph, threads)),
-        (Problem::Components, By::Dataflow) => return Err(ProgramError::NoDataflow),
+        (GraphProblem::Pagerank, GraphMethod::Threads) => ranks(&threads::pagerank(&graph, args.iterations, threads)),
+        (GraphProblem::Pagerank, GraphMethod::Dataflow) => ranks(&dataflow::pagerank(graph, args.iterations, threads)?),
+        (GraphProblem::Components, GraphMethod::Threads) => components(&threads::components(&graph, threads)),
+        (GraphProblem::Components, GraphMethod::Dataflow) => return Err(ProgramError::NoDataflow),
     };
     Ok(format!("{nodes} nodes: {answer}"))
 }

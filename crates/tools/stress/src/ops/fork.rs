@@ -3,7 +3,7 @@
 use super::programs;
 use crate::model::{self, ZEROS};
 use crate::story::{expect, note};
-use crate::sys::{self, Pair};
+use crate::sys::{self, DescriptorPair};
 use crate::worker::{Op, Worker};
 use unrack_basis::PAGE;
 
@@ -28,7 +28,7 @@ fn with_child(w: &mut Worker, what: &str, make: impl Fn() -> i32) {
     if w.depth >= DEEPEST {
         return;
     }
-    let go = Pair::pipe();
+    let go = DescriptorPair::pipe();
     // Ensures that there is at least one region, otherwise the child would have nothing to check.
     w.any_region(1);
     let shared = w.shared.clone();
@@ -55,7 +55,7 @@ fn with_child(w: &mut Worker, what: &str, make: impl Fn() -> i32) {
 }
 
 /// Runs the child until its end: checks all memory, performs some operations, and checks again.
-fn live(w: &mut Worker, go: Pair) -> ! {
+fn live(w: &mut Worker, go: DescriptorPair) -> ! {
     note("(in the child)");
     w.depth += 1;
     let mut byte = 0u8;

@@ -2,7 +2,7 @@
 
 use super::syscalls::{Transfer, pieces};
 use crate::story::fail;
-use crate::sys::{self, Pair};
+use crate::sys::{self, DescriptorPair};
 use crate::worker::Worker;
 use unrack_basis::PAGE;
 
@@ -14,7 +14,7 @@ const IN_ONE_PIECE: usize = 8;
 pub(super) fn message(w: &mut Worker) {
     let t = Transfer::prepare(w, IN_ONE_PIECE);
     let kind = [libc::SOCK_STREAM, libc::SOCK_SEQPACKET, libc::SOCK_DGRAM][w.rng.below(3)];
-    let pair = Pair::sockets(kind);
+    let pair = DescriptorPair::sockets(kind);
     let (source, target, len) = (t.source(w), t.target(w), t.len());
     let mut out = pieces(w, source, len);
     let mut into = pieces(w, target, len);
@@ -24,10 +24,10 @@ pub(super) fn message(w: &mut Worker) {
 }
 
 /// Control buffer for one descriptor, aligned as the kernel requires.
-type Beside = [u64; 8];
+type DescriptorBuffer = [u64; 8];
 
 /// Returns the header of a message that consists of these pieces, with room for a descriptor.
-fn header(pieces: &mut [libc::iovec], beside: &mut Beside) -> libc::msghdr {
+fn header(pieces: &mut [libc::iovec], beside: &mut DescriptorBuffer) -> libc::msghdr {
     // SAFETY: `msghdr` is plain data.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     (header.msg_iov, header.msg_iovlen) = (pieces.as_mut_ptr(), pieces.len());
@@ -38,7 +38,7 @@ fn header(pieces: &mut [libc::iovec], beside: &mut Beside) -> libc::msghdr {
 }
 
 /// Sends the pieces as one message, together with a descriptor of the pair.
-fn send(pair: &Pair, pieces: &mut [libc::iovec], len: usize) {
+fn send(pair: &DescriptorPair, pieces: &mut [libc::iovec], len: usize) {
     let mut beside = Box::new([0; 8]);
     let header = Box::new(header(pieces, &mut beside));
     // SAFETY: the control buffer has room for one header and one descriptor.
@@ -57,7 +57,7 @@ fn send(pair: &Pair, pieces: &mut [libc::iovec], len: usize) {
 }
 
 /// Receives one message of `len` bytes, together with its descriptor.
-fn receive(pair: &Pair, pieces: &mut [libc::iovec], len: usize) {
+fn receive(pair: &DescriptorPair, pieces: &mut [libc::iovec], len: usize) {
     let mut beside = Box::new([0; 8]);
     let mut header = Box::new(header(pieces, &mut beside));
     let flags = libc::MSG_CMSG_CLOEXEC | libc::MSG_WAITALL;
@@ -83,7 +83,7 @@ pub(super) fn poll(w: &mut Worker) {
     let region = &mut w.regions[i];
     region.protect(sys::READ_WRITE);
     let base = region.address(range.start);
-    let pair = Pair::pipe();
+    let pair = DescriptorPair::pipe();
     // SAFETY: writes a constant byte.
     sys::retry("write", || unsafe { libc::write(pair.1, b"!".as_ptr().cast(), 1) });
     poll_list(base, &pair);
@@ -93,7 +93,7 @@ pub(super) fn poll(w: &mut Worker) {
 }
 
 /// Polls a pipe, with the list of descriptors at address `at`.
-fn poll_list(at: usize, pair: &Pair) {
+fn poll_list(at: usize, pair: &DescriptorPair) {
     let list = at as *mut libc::pollfd;
     // SAFETY: the page has room for two entries; the kernel writes its results into them.
     let ready = unsafe {
@@ -109,7 +109,7 @@ fn poll_list(at: usize, pair: &Pair) {
 }
 
 /// Waits for a pipe by epoll, with the list of events at address `at`.
-fn wait_list(at: usize, pair: &Pair) {
+fn wait_list(at: usize, pair: &DescriptorPair) {
     // SAFETY: creates a new descriptor, which is closed below.
     let epoll = sys::must(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }, "epoll_create1");
     let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0xfeed };

@@ -2,7 +2,7 @@
 
 use crate::model;
 use crate::story::{expect, fail};
-use crate::sys::{self, Pair};
+use crate::sys::{self, DescriptorPair};
 use crate::worker::Worker;
 use std::ffi::{CString, c_char};
 use std::io::{Read, Write};
@@ -14,8 +14,8 @@ pub(super) struct Mirror {
     path: CString,
     arguments: Vec<CString>,
     pointers: Vec<*const c_char>,
-    to: Pair,
-    from: Pair,
+    to: DescriptorPair,
+    from: DescriptorPair,
     key: u64,
     len: usize,
 }
@@ -32,7 +32,7 @@ impl Mirror {
         let mut pointers: Vec<_> = arguments.iter().map(|a| a.as_ptr()).collect();
         pointers.push(std::ptr::null());
         let path = text(own_path().to_string_lossy().into_owned());
-        Mirror { path, arguments, pointers, to: Pair::pipe(), from: Pair::pipe(), key, len }
+        Mirror { path, arguments, pointers, to: DescriptorPair::pipe(), from: DescriptorPair::pipe(), key, len }
     }
 
     /// Executes the program. To be called in a child process.

@@ -1,7 +1,7 @@
 //! Operations in which the kernel reads from and writes to the program's memory.
 
 use crate::story::{fail, note};
-use crate::sys::{self, File, Pair};
+use crate::sys::{self, File, DescriptorPair};
 use crate::worker::Worker;
 use std::ops::Range;
 use std::time::Duration;
@@ -60,7 +60,7 @@ impl Transfer {
 /// Copies through a pipe, in a few pieces of odd sizes.
 pub(super) fn pipe(w: &mut Worker) {
     let t = Transfer::prepare(w, FITS);
-    let pipe = Pair::pipe();
+    let pipe = DescriptorPair::pipe();
     send_all(w, pipe.1, t.source(w), t.len());
     receive_all(w, pipe.0, t.target(w), t.len());
     t.arrived(w);
@@ -115,7 +115,7 @@ pub(super) fn vector(w: &mut Worker) {
     let (source, target) = (t.source(w), t.target(w));
     let out = pieces(w, source, t.len());
     let into = pieces(w, target, t.len());
-    let pipe = Pair::pipe();
+    let pipe = DescriptorPair::pipe();
     // SAFETY: the pieces are inside the source of the transfer.
     let sent = sys::retry("writev", || unsafe { libc::writev(pipe.1, out.as_ptr(), out.len() as i32) });
     // SAFETY: the pieces are inside the target of the transfer.

@@ -81,7 +81,7 @@ pub(super) fn own_stack(w: &mut Worker) {
     let base = sys::map(pages, sys::READ_WRITE, sys::ANONYMOUS | libc::MAP_STACK, -1);
     let key = w.rng.next();
     let depth = (pages * PAGE / 2) / (FRAME * 3 / 2);
-    let mut job = Job { key, depth, seed: w.seed, id: w.id };
+    let mut job = StackTask { key, depth, seed: w.seed, id: w.id };
     // SAFETY: the attributes are initialised before use; the stack and the job outlive the thread, which is joined.
     unsafe {
         let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
@@ -99,7 +99,7 @@ pub(super) fn own_stack(w: &mut Worker) {
 }
 
 /// Task of the thread that [`own_stack`] starts.
-struct Job {
+struct StackTask {
     key: u64,
     depth: usize,
     seed: u64,
@@ -108,7 +108,7 @@ struct Job {
 
 extern "C" fn start(job: *mut libc::c_void) -> *mut libc::c_void {
     // SAFETY: `own_stack` passes its job, which lives until the thread is joined.
-    let job = unsafe { &*job.cast::<Job>() };
+    let job = unsafe { &*job.cast::<StackTask>() };
     story::begin(job.seed, job.id);
     story::op("ownstack, inside the thread");
     recurse(job.key, job.depth);

@@ -1,6 +1,6 @@
 //! Writes the blocks that crossed the links as a packet capture and as waveforms.
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::Path;
@@ -8,8 +8,8 @@ use unrack_phy::edm::demux::MemoryBlock;
 use unrack_phy::edm::layout::{MS, MT};
 use unrack_phy::edm::{Demux, MuxPolicy};
 use unrack_phy::mac::Deframer;
-use unrack_phy::pcs::Decoder;
-use unrack_phy::stack::testbed::Crossing;
+use unrack_phy::pcs::BlockDecoder;
+use unrack_phy::stack::testbed::BlockInFlight;
 use unrack_phy::text::listing;
 use unrack_phy::{Block, CONTROL};
 use unrack_protocol::edm::steps::PCS_CYCLE;
@@ -20,11 +20,11 @@ use unrack_record::waves::{Signal, Waves};
 const RATE_BPS: u64 = 25_000_000_000;
 
 /// One direction of a link, as its receiver decodes it.
-struct Way {
+struct LinkDirection {
     memory: u32,
     frames: u32,
     demux: Demux,
-    decoder: Decoder,
+    decoder: BlockDecoder,
     deframer: Deframer,
     message: Vec<Block>,
     /// Cycle after the last one that was processed. The cycles from here up to the next block are idle.
@@ -32,14 +32,14 @@ struct Way {
 }
 
 /// Writes a capture. Messages are records of type USER0, whose layout is in docs/phy.md; frames are Ethernet packets.
-pub(super) fn capture(path: &Path, crossings: &[Crossing], policy: MuxPolicy) -> Result<(), Failure> {
+pub(super) fn capture(path: &Path, crossings: &[BlockInFlight], policy: MuxPolicy) -> Result<(), CommandFailure> {
     let mut file = Pcapng::create(path)?;
-    let mut ways: BTreeMap<(u16, bool), Way> = BTreeMap::new();
+    let mut ways: BTreeMap<(u16, bool), LinkDirection> = BTreeMap::new();
     for crossing in crossings {
         let key = (crossing.node, crossing.up);
         let way = match ways.entry(key) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => place.insert(Way::new(&mut file, crossing, policy)?),
+            Entry::Vacant(place) => place.insert(LinkDirection::new(&mut file, crossing, policy)?),
         };
         way.idle_to(&mut file, crossing.cycle)?;
         way.block(&mut file, crossing.block)?;
@@ -50,30 +50,30 @@ pub(super) fn capture(path: &Path, crossings: &[Crossing], policy: MuxPolicy) ->
     Ok(file.finish()?)
 }
 
-impl Way {
-    fn new(file: &mut Pcapng, crossing: &Crossing, policy: MuxPolicy) -> Result<Way, Failure> {
+impl LinkDirection {
+    fn new(file: &mut Pcapng, crossing: &BlockInFlight, policy: MuxPolicy) -> Result<LinkDirection, CommandFailure> {
         let node = crossing.node;
         let name =
             if crossing.up { format!("node {node} to switch") } else { format!("switch to node {node}") };
-        Ok(Way {
+        Ok(LinkDirection {
             memory: file.interface(&format!("{name}, memory"), LinkType::User0, RATE_BPS)?,
             frames: file.interface(&format!("{name}, frames"), LinkType::Ethernet, RATE_BPS)?,
             demux: Demux::new(policy),
-            decoder: Decoder::default(),
+            decoder: BlockDecoder::default(),
             deframer: Deframer::default(),
             message: Vec::new(),
             next: crossing.cycle,
         })
     }
 
-    fn idle_to(&mut self, file: &mut Pcapng, cycle: u64) -> Result<(), Failure> {
+    fn idle_to(&mut self, file: &mut Pcapng, cycle: u64) -> Result<(), CommandFailure> {
         while self.next < cycle {
             self.block(file, Block::IDLE)?;
         }
         Ok(())
     }
 
-    fn block(&mut self, file: &mut Pcapng, block: Block) -> Result<(), Failure> {
+    fn block(&mut self, file: &mut Pcapng, block: Block) -> Result<(), CommandFailure> {
         let time_ps = (PCS_CYCLE * (self.next + 1)).as_ps();
         self.next += 1;
         let received = self.demux.tick(block);
@@ -87,7 +87,7 @@ impl Way {
         Ok(())
     }
 
-    fn memory_block(&mut self, file: &mut Pcapng, block: Block, time_ps: u64) -> Result<(), Failure> {
+    fn memory_block(&mut self, file: &mut Pcapng, block: Block, time_ps: u64) -> Result<(), CommandFailure> {
         let is_part = block.header != CONTROL || matches!(block.block_type(), Some(MS | MT));
         if !is_part {
             return self.record(file, &[block], time_ps);
@@ -105,7 +105,7 @@ impl Way {
 
     /// Writes the record of a message: `UE`, version 1, a zero, then nine bytes per block: the sync header, and the payload in the order of
     /// the line.
-    fn record(&self, file: &mut Pcapng, blocks: &[Block], time_ps: u64) -> Result<(), Failure> {
+    fn record(&self, file: &mut Pcapng, blocks: &[Block], time_ps: u64) -> Result<(), CommandFailure> {
         let mut bytes = vec![b'U', b'E', 1, 0];
         for block in blocks {
             bytes.push(block.header);
@@ -119,10 +119,10 @@ impl Way {
 /// Writes waveforms for each direction of each link: sync header, payload and name of the block in every cycle.
 pub(super) fn waves(
     mut file: impl Waves,
-    crossings: &[Crossing],
+    crossings: &[BlockInFlight],
     nodes: u16,
     cycles: u64,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let mut ways = Vec::new();
     for node in 0..nodes {
         for up in [true, false] {

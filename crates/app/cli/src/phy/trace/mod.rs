@@ -2,8 +2,8 @@
 
 mod files;
 
-use super::input::Input;
-use crate::failure::Failure;
+use super::input::BlockInput;
+use crate::failure::CommandFailure;
 use crate::stdout::print;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use unrack_record::waves::{Fst, Vcd};
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    input: Input,
+    input: BlockInput,
     /// Nodes at the switch
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=512))]
     nodes: u16,
@@ -54,16 +54,16 @@ pub(super) struct Args {
 /// An action and its cycle.
 struct Step {
     at: u64,
-    what: What,
+    what: TraceAction,
 }
 
-enum What {
+enum TraceAction {
     Request { from: u16, request: Request },
     Frame { node: u16, up: bool, contents: Vec<u8> },
 }
 
 /// Runs `unrack phy trace`.
-pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(super) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     let mut steps = args.input.lines(|line| parse(line, args.nodes))?;
     steps.sort_by_key(|step| step.at);
     let mut bed = testbed(&args);
@@ -114,7 +114,7 @@ pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
     }
     print(&text)?;
     match steps.peek().is_some() || !bed.is_idle() {
-        true => Err(Failure::Failed(format!(
+        true => Err(CommandFailure::Failed(format!(
             "not finished after {} cycles: allow more with --cycles",
             args.cycles
         ))),
@@ -145,7 +145,7 @@ fn parse(line: &str, nodes: u16) -> Result<Option<Step>, String> {
     let what = if fields.verb == "frame" {
         let up = fields.has("from");
         let node = fields.number(if up { "from" } else { "to" }, last)? as u16;
-        What::Frame { node, up, contents: script::frame(&mut fields)? }
+        TraceAction::Frame { node, up, contents: script::frame(&mut fields)? }
     } else {
         let (from, dst) = (fields.number("from", last)? as u16, fields.number("node", last)? as u16);
         if from == dst {
@@ -157,7 +157,7 @@ fn parse(line: &str, nodes: u16) -> Result<Option<Step>, String> {
             Body::Modify { address, operation } => Request::Modify { dst, address, operation },
             Body::Response { .. } => return Err("a response comes by itself".into()),
         };
-        What::Request { from, request }
+        TraceAction::Request { from, request }
     };
     fields.finish()?;
     Ok(Some(Step { at, what }))
@@ -165,11 +165,11 @@ fn parse(line: &str, nodes: u16) -> Result<Option<Step>, String> {
 
 fn begin(bed: &mut Testbed, step: Step) {
     match step.what {
-        What::Request { from, request } => {
+        TraceAction::Request { from, request } => {
             let now = bed.now();
             bed.hosts[usize::from(from)].submit(now, request);
         }
-        What::Frame { node, up, contents } => {
+        TraceAction::Frame { node, up, contents } => {
             let (mut framer, mut encoder, mut columns) = (Framer::default(), Encoder::default(), Vec::new());
             framer.frame(&contents, &mut columns);
             framer.idle(1, &mut columns);

@@ -10,18 +10,18 @@ use unrack_sim::topology::Topology;
 use unrack_sim::{Hop, LinkId};
 use unrack_workload::Message;
 
-pub(super) struct Capture {
+pub(super) struct PacketCapture {
     file: Pcapng,
     wire: WireFormat,
     topology: Topology,
     interfaces: BTreeMap<LinkId, u32>,
 }
 
-impl Capture {
+impl PacketCapture {
     /// Creates the file.
-    pub(super) fn create(path: &Path, topology: &Topology, wire: WireFormat) -> Result<Capture, RecordError> {
+    pub(super) fn create(path: &Path, topology: &Topology, wire: WireFormat) -> Result<PacketCapture, RecordError> {
         let file = Pcapng::create(path)?;
-        Ok(Capture { file, wire, topology: topology.clone(), interfaces: BTreeMap::new() })
+        Ok(PacketCapture { file, wire, topology: topology.clone(), interfaces: BTreeMap::new() })
     }
 
     /// Writes a packet, with the time at which its last bit left.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use unrack_sim::observe::{Explanation, TimeSpent};
-use unrack_sim::{LinkId, Wait};
+use unrack_sim::{LinkId, WaitReason};
 use unrack_units::Time;
 use unrack_workload::MessageId;
 
@@ -80,16 +80,16 @@ fn link_text(link: LinkId) -> String {
     }
 }
 
-fn wait_text(wait: Wait) -> &'static str {
+fn wait_text(wait: WaitReason) -> &'static str {
     match wait {
-        Wait::Nothing => "no wait",
-        Wait::Turn => "its turn",
-        Wait::Notification => "its notification under way",
-        Wait::Grant | Wait::GrantTurn => "not yet granted, or the grant under way",
-        Wait::Credit => "credits, its window of requests, or lines of others first",
-        Wait::Window => "its congestion window full",
-        Wait::Pacing => "its sending rate",
-        Wait::Pause => "its link paused",
-        Wait::Retransmission => "something to be sent again",
+        WaitReason::Nothing => "no wait",
+        WaitReason::Turn => "its turn",
+        WaitReason::Notification => "its notification under way",
+        WaitReason::Grant | WaitReason::GrantTurn => "not yet granted, or the grant under way",
+        WaitReason::Credit => "credits, its window of requests, or lines of others first",
+        WaitReason::Window => "its congestion window full",
+        WaitReason::Pacing => "its sending rate",
+        WaitReason::Pause => "its link paused",
+        WaitReason::Retransmission => "something to be sent again",
     }
 }

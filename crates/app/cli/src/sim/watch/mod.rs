@@ -4,10 +4,10 @@ mod capture;
 mod explained;
 mod timeline;
 
-use self::capture::Capture;
+use self::capture::PacketCapture;
 pub(super) use self::explained::Explained;
-use self::timeline::Timeline;
-use crate::failure::Failure;
+use self::timeline::PacketTimeline;
+use crate::failure::CommandFailure;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use unrack_grid::memory_left::MemoryLeft;
@@ -15,7 +15,7 @@ use unrack_grid::tables::port_rows;
 use unrack_rack::ValidScenario;
 use unrack_record::{RecordError, ports};
 use unrack_sim::network::Network;
-use unrack_sim::observe::{Journal, LinkSamples, Only, Packets, Watch, explain};
+use unrack_sim::observe::{Journal, LinkSamples, Only, Packets, Views, explain};
 use unrack_sim::topology::Topology;
 use unrack_sim::{Finished, LinkId, Need, Setup, Work};
 use unrack_units::Time;
@@ -72,7 +72,7 @@ impl Args {
         setup: &Setup,
         work: &Work,
         need: Need,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         if self.ports.is_none() || self.every == Time::ZERO {
             return Ok(());
         }
@@ -83,12 +83,12 @@ impl Args {
 
     /// Opens the files of all observers, so that a file that cannot be written is reported before the run. `None` if there are no
     /// observers.
-    pub(super) fn open(&self, setup: &Setup, fabric: &'static str) -> Result<Option<Watching>, Failure> {
+    pub(super) fn open(&self, setup: &Setup, fabric: &'static str) -> Result<Option<Watching>, CommandFailure> {
         if !self.asks() {
             return Ok(None);
         }
         let topology = &setup.network.topology;
-        let usage = |why: &str| Err(Failure::Usage(why.into()));
+        let usage = |why: &str| Err(CommandFailure::Usage(why.into()));
         match self.only {
             Some(_) if self.pcap.is_none() && self.perfetto.is_none() => {
                 return usage("--only goes with --pcap or --perfetto");
@@ -108,15 +108,15 @@ impl Args {
             let capture = self
                 .pcap
                 .as_ref()
-                .map(|path| Capture::create(path, topology, setup.fabric.wire()))
+                .map(|path| PacketCapture::create(path, topology, setup.fabric.wire()))
                 .transpose()?;
-            let timeline = self.perfetto.as_ref().map(|path| Timeline::create(path, topology)).transpose()?;
+            let timeline = self.perfetto.as_ref().map(|path| PacketTimeline::create(path, topology)).transpose()?;
             let explain = self.explain.map(MessageId);
             let sinks = RefCell::new(Sinks { capture, timeline, failed: None });
             let (network, every) = (setup.network.clone(), self.every);
             Ok(Watching { ports, every, sinks, only, explain, network, fabric })
         };
-        opened().map(Some).map_err(|why| Failure::Usage(why.to_string()))
+        opened().map(Some).map_err(|why| CommandFailure::Usage(why.to_string()))
     }
 
     /// Returns the files that were written.
@@ -138,8 +138,8 @@ pub(super) struct Watching {
 
 /// Files to which packets are written.
 struct Sinks {
-    capture: Option<Capture>,
-    timeline: Option<Timeline>,
+    capture: Option<PacketCapture>,
+    timeline: Option<PacketTimeline>,
     /// First write error.
     failed: Option<RecordError>,
 }
@@ -148,16 +148,16 @@ impl Watching {
     /// Calls `run` with the observers, then completes the files. Also returns the breakdown of the requested message.
     pub(super) fn run(
         self,
-        run: impl FnOnce(&mut Watch) -> Result<Finished, Failure>,
-    ) -> Result<(Finished, Option<Explained>), Failure> {
+        run: impl FnOnce(&mut Views) -> Result<Finished, CommandFailure>,
+    ) -> Result<(Finished, Option<Explained>), CommandFailure> {
         let (done, links, journal) = self.watched(run)?;
         self.finish(done, links, journal)
     }
 
     fn watched(
         &self,
-        run: impl FnOnce(&mut Watch) -> Result<Finished, Failure>,
-    ) -> Result<(Finished, Option<LinkSamples>, Option<Journal>), Failure> {
+        run: impl FnOnce(&mut Views) -> Result<Finished, CommandFailure>,
+    ) -> Result<(Finished, Option<LinkSamples>, Option<Journal>), CommandFailure> {
         let topology = &self.network.topology;
         let packets = self.sinks.borrow().takes_packets().then(|| {
             Packets::new(|hop, message| {
@@ -173,7 +173,7 @@ impl Watching {
         let room = MemoryLeft::now().for_a_table();
         let links = self.ports.is_some().then(|| LinkSamples::new(self.every).within(room));
         let journal = (!told.is_empty()).then(|| Journal::new(told));
-        let mut watch = Watch { links, packets, journal, ..Watch::default() };
+        let mut watch = Views { links, packets, journal, ..Views::default() };
         let done = run(&mut watch)?;
         watch.packets.into_iter().for_each(Packets::finish);
         Ok((done, watch.links, watch.journal))
@@ -184,10 +184,10 @@ impl Watching {
         done: Finished,
         links: Option<LinkSamples>,
         journal: Option<Journal>,
-    ) -> Result<(Finished, Option<Explained>), Failure> {
+    ) -> Result<(Finished, Option<Explained>), CommandFailure> {
         let explained = |id| journal.as_ref().and_then(|journal| explain(journal, &self.network, id));
         if let Some(full) = links.as_ref().and_then(LinkSamples::full) {
-            return Err(Failure::Failed(format!(
+            return Err(CommandFailure::Failed(format!(
                 "--every {}: the samples of links up to {full} fill the memory for them: give a longer interval",
                 self.every
             )));
@@ -199,7 +199,7 @@ impl Watching {
         if let Some(why) = failed {
             return Err(why.into());
         }
-        capture.map(Capture::finish).transpose()?;
+        capture.map(PacketCapture::finish).transpose()?;
         if let Some(timeline) = timeline {
             let of = match self.only {
                 Only::Message(id) => explained(id).map(|explanation| (id, explanation)),
@@ -214,14 +214,14 @@ impl Watching {
     }
 }
 
-fn not_explained(done: &Finished, id: MessageId) -> Failure {
+fn not_explained(done: &Finished, id: MessageId) -> CommandFailure {
     let messages = done.run.messages.len();
     let why = match messages {
         _ if id.index() < messages => "it did not finish".to_string(),
         0 => "the run has none".to_string(),
         _ => format!("the run has messages 0 to {}", messages - 1),
     };
-    Failure::Usage(format!("--explain {}: {why}", id.0))
+    CommandFailure::Usage(format!("--explain {}: {why}", id.0))
 }
 
 impl Sinks {
@@ -247,7 +247,7 @@ fn write_ports(mut writer: ports::Writer, links: &LinkSamples, fabric: &str) -> 
 
 /// Describes one direction of a link.
 fn link_name(link: LinkId, topology: &Topology) -> String {
-    use unrack_sim::topology::End;
+    use unrack_sim::topology::LinkEnd;
     match link {
         LinkId::Host(link) => match link.checked_sub(topology.nodes()) {
             Some(node) => format!("CXL port of node {node} to switch {}", topology.switch_at(link)),
@@ -256,8 +256,8 @@ fn link_name(link: LinkId, topology: &Topology) -> String {
         LinkId::Port(port) => {
             let from = topology.owner(port);
             match topology.end(port) {
-                End::Node(node) => format!("port {port}: switch {from} to node {node}"),
-                End::Switch(to) => format!("port {port}: switch {from} to switch {to}"),
+                LinkEnd::Node(node) => format!("port {port}: switch {from} to node {node}"),
+                LinkEnd::Switch(to) => format!("port {port}: switch {from} to switch {to}"),
             }
         }
     }

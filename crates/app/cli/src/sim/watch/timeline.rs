@@ -16,7 +16,7 @@ use unrack_sim::{Hop, LinkId};
 use unrack_units::Time;
 use unrack_workload::MessageId;
 
-pub(super) struct Timeline {
+pub(super) struct PacketTimeline {
     file: BufWriter<AtomicFile>,
     topology: Topology,
     tracks: BTreeMap<LinkId, Track>,
@@ -35,11 +35,11 @@ struct Track {
 const LINKS: u32 = 1;
 const MESSAGES: u32 = 2;
 
-impl Timeline {
+impl PacketTimeline {
     /// Creates the file.
-    pub(super) fn create(path: &Path, topology: &Topology) -> Result<Timeline, RecordError> {
+    pub(super) fn create(path: &Path, topology: &Topology) -> Result<PacketTimeline, RecordError> {
         let file = BufWriter::new(AtomicFile::create(path)?);
-        let mut timeline = Timeline { file, topology: topology.clone(), tracks: BTreeMap::new(), events: 0 };
+        let mut timeline = PacketTimeline { file, topology: topology.clone(), tracks: BTreeMap::new(), events: 0 };
         timeline.write(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
         timeline
             .event(&json!({"ph": "M", "name": "process_name", "pid": LINKS, "args": {"name": "links"}}))?;

@@ -7,14 +7,14 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use unrack_paging::FaultMode;
-use unrack_testing::{Folder, Needed};
+use unrack_testing::{TestFolder, TestRequirement};
 
 /// Seconds after which a hanging run is ended. No run here takes that long, even where other work leaves it a tenth of a core: a
 /// calibration takes a quarter of a minute alone.
 pub(crate) const LONGEST_S: &str = "600";
 
 pub(crate) struct Lab {
-    folder: Folder,
+    folder: TestFolder,
 }
 
 impl Lab {
@@ -27,7 +27,7 @@ impl Lab {
              the same profile",
             preload.display()
         );
-        let folder = Folder::new(name);
+        let folder = TestFolder::new(name);
         std::fs::create_dir(folder.join("tmp")).unwrap();
         Lab { folder }
     }
@@ -46,7 +46,7 @@ impl Lab {
         match mode.check() {
             Ok(()) => Some(Lab::new(name)),
             Err(why) => {
-                unrack_testing::skip(Needed::Userfaultfd, why);
+                unrack_testing::skip(TestRequirement::Userfaultfd, why);
                 None
             }
         }

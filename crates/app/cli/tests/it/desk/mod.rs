@@ -2,10 +2,10 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
-use unrack_testing::Folder;
+use unrack_testing::TestFolder;
 
 /// A folder of its own for each test, removed at its end.
-pub(crate) struct Desk(Folder);
+pub(crate) struct Desk(TestFolder);
 
 /// Returns the path of `examples/NAME` of the repository.
 pub(crate) fn example(name: &str) -> String {
@@ -23,7 +23,7 @@ pub(crate) fn stderr(output: &Output) -> String {
 
 impl Desk {
     pub(crate) fn new(name: &str) -> Desk {
-        Desk(Folder::new(name))
+        Desk(TestFolder::new(name))
     }
 
     pub(crate) fn path(&self, name: &str) -> String {

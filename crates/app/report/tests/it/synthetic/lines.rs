@@ -108,7 +108,7 @@ pub(crate) fn summary() -> LinesSummary {
 
 /// A folder as `unrack compare --access lines` leaves it.
 pub(crate) fn folder(parent: &Path, name: &str) -> PathBuf {
-    let folder = RunFolder::create(parent.join(name), &Purpose::new("test", name, name), false).unwrap();
+    let folder = RunFolder::create(parent.join(name), &RunPurpose::new("test", name, name), false).unwrap();
     folder.write_json("summary.json", &summary()).unwrap();
     let mut heat = line_heat::Writer::create(folder.path("heat.parquet")).unwrap();
     for cell in 1..64u64 {

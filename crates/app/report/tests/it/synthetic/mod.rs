@@ -80,7 +80,7 @@ pub(crate) fn comparison() -> Comparison {
             bandwidth_bps: 100_000_000_000,
             page_us: 0.32768,
         },
-        capture: Some(Capture { fetches: 41_200, write_backs: 9_800, threads: 2, run_s: 2.9 }),
+        capture: Some(CapturedRun { fetches: 41_200, write_backs: 9_800, threads: 2, run_s: 2.9 }),
         fabrics: vec![
             fabric("ideal", 0.6, 0.6),
             fabric("edm", 0.78, 1.9),
@@ -223,12 +223,12 @@ pub(crate) fn build() -> Build {
 pub(crate) fn manifest() -> Manifest {
     let settings = serde_json::json!({ "local": "25%", "fabrics": ["ideal", "edm", "cxl", "dctcp"] });
     let scenario = format!("seed = 1\n# {HOSTILE}\n[fabric]\nprotocol = \"edm\"\n");
-    Started::now(build()).manifest(1, Some(scenario), settings)
+    StartedCommand::now(build()).manifest(1, Some(scenario), settings)
 }
 
 /// A folder as `unrack compare` leaves it.
 pub(crate) fn compare_folder(parent: &Path, name: &str) -> PathBuf {
-    let folder = RunFolder::create(parent.join(name), &Purpose::new("test", name, name), false).unwrap();
+    let folder = RunFolder::create(parent.join(name), &RunPurpose::new("test", name, name), false).unwrap();
     folder.write_json("manifest.json", &manifest()).unwrap();
     folder.write_json("summary.json", &comparison()).unwrap();
     write_trace(&folder.path("trace.parquet"));
@@ -239,7 +239,7 @@ pub(crate) fn compare_folder(parent: &Path, name: &str) -> PathBuf {
 }
 
 pub(crate) fn sim_folder(parent: &Path, name: &str, mean: f64) -> PathBuf {
-    let folder = RunFolder::create(parent.join(name), &Purpose::new("test", name, name), false).unwrap();
+    let folder = RunFolder::create(parent.join(name), &RunPurpose::new("test", name, name), false).unwrap();
     folder.write_json("manifest.json", &manifest()).unwrap();
     folder.write_json("summary.json", &simulation(name, mean)).unwrap();
     write_messages(&folder.path("messages.parquet"), name, mean);
@@ -247,7 +247,7 @@ pub(crate) fn sim_folder(parent: &Path, name: &str, mean: f64) -> PathBuf {
 }
 
 pub(crate) fn map_folder(parent: &Path, name: &str) -> PathBuf {
-    let folder = RunFolder::create(parent.join(name), &Purpose::new("test", name, name), false).unwrap();
+    let folder = RunFolder::create(parent.join(name), &RunPurpose::new("test", name, name), false).unwrap();
     folder.write_json("map.json", &map()).unwrap();
     parent.join(name)
 }

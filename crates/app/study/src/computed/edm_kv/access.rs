@@ -15,21 +15,21 @@ pub(super) const DRAM: Time = Time::from_ns(85);
 
 /// A memory access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Access {
+pub(super) struct RecordAccess {
     pub(super) is_read: bool,
     pub(super) record: u64,
 }
 
 /// Latency of a single read and of a single write.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Alone {
+pub(super) struct UnloadedLatency {
     pub(super) read: Time,
     pub(super) write: Time,
 }
 
 /// Latencies of one stack: until the first word arrives, as in table 1, and until all requested data has.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Latency {
-    pub(super) first: Alone,
-    pub(super) whole: Alone,
+pub(super) struct StackLatency {
+    pub(super) first: UnloadedLatency,
+    pub(super) whole: UnloadedLatency,
 }

@@ -1,7 +1,7 @@
 //! EDM: cycle-by-cycle simulation of blocks on the testbed of figure 4.
 
 use super::super::edm_table1::{COMPUTE, MEMORY, through_the_switch, wire};
-use super::access::{Access, Alone, Latency, READ, WINDOW, WRITE};
+use super::access::{RecordAccess, UnloadedLatency, StackLatency, READ, WINDOW, WRITE};
 use unrack_phy::Block;
 use unrack_phy::edm::{Body, MemoryMessage, MuxPolicy};
 use unrack_phy::stack::{HostConfig, Request, SwitchConfig, Testbed};
@@ -18,7 +18,7 @@ const LINKS: u64 = 4;
 const LINE: usize = 64;
 
 /// Returns the requests per second, with up to [`WINDOW`] requests in flight.
-pub(super) fn rate(accesses: &[Access]) -> f64 {
+pub(super) fn rate(accesses: &[RecordAccess]) -> f64 {
     let mut bed = testbed();
     let mut left = accesses.iter();
     let (mut under_way, mut done) = (0, 0);
@@ -57,21 +57,21 @@ pub(super) fn up(is_read: bool) -> Time {
 
 /// Returns the latency of a single request: until the first word of a line of 64 B arrives, and until all requested data
 /// has arrived.
-pub(super) fn latency() -> Latency {
+pub(super) fn latency() -> StackLatency {
     let first = |request| steps::PCS_CYCLE * through_the_switch(request).0 + wire(LINKS);
     let data = vec![0; LINE];
-    Latency {
-        first: Alone {
+    StackLatency {
+        first: UnloadedLatency {
             read: first(Request::Read { dst: MEMORY, address: 64, bytes: LINE as u16 }),
             write: first(Request::Write { dst: MEMORY, address: 64, data }),
         },
-        whole: Alone { read: whole(true), write: whole(false) },
+        whole: UnloadedLatency { read: whole(true), write: whole(false) },
     }
 }
 
 fn whole(is_read: bool) -> Time {
     let mut bed = testbed();
-    bed.hosts[usize::from(COMPUTE)].submit(0, request(Access { is_read, record: 1 }));
+    bed.hosts[usize::from(COMPUTE)].submit(0, request(RecordAccess { is_read, record: 1 }));
     let at = loop {
         bed.tick();
         let read = bed.hosts[usize::from(COMPUTE)].completions().next().map(|completion| completion.at);
@@ -91,7 +91,7 @@ fn testbed() -> Testbed {
     Testbed::new(switch, host, MuxPolicy::Fair, WIRE as usize)
 }
 
-fn request(access: Access) -> Request {
+fn request(access: RecordAccess) -> Request {
     let address = access.record * u64::from(READ);
     match access.is_read {
         true => Request::Read { dst: MEMORY, address, bytes: READ },

@@ -16,7 +16,7 @@ mod rdma;
 
 use crate::computed::Computed;
 use crate::file::StudyScale;
-use access::{Access, Alone, DRAM, Latency, WRITE};
+use access::{RecordAccess, UnloadedLatency, DRAM, StackLatency, WRITE};
 use unrack_basis::mix;
 use unrack_units::Time;
 use unrack_workload::ycsb::{CoreWorkload, Operations, RecordOperation};
@@ -76,8 +76,8 @@ pub(super) fn latency(scale: StudyScale) -> Computed {
     let mut most = [0.0_f64; 2];
     for (local, remote) in SPLITS {
         let is_remote = |record: u64| mix(record) % (local + remote) < remote;
-        let mean = |alone: Alone| {
-            let of = |access: &Access| match (is_remote(access.record), access.is_read) {
+        let mean = |alone: UnloadedLatency| {
+            let of = |access: &RecordAccess| match (is_remote(access.record), access.is_read) {
                 (false, _) => DRAM,
                 (true, true) => alone.read + DRAM,
                 (true, false) => alone.write + DRAM,
@@ -93,7 +93,7 @@ pub(super) fn latency(scale: StudyScale) -> Computed {
         }
     }
     let [(_, edm), (_, cxl), _] = stacks;
-    let read = |latency: Latency| (latency.first.read + DRAM).as_ns_f64();
+    let read = |latency: StackLatency| (latency.first.read + DRAM).as_ns_f64();
     values.insert("edm_over_cxl_read".into(), read(edm) / read(cxl));
     values.insert("edm_over_cxl_first".into(), most[0]);
     values.insert("edm_over_cxl".into(), most[1]);
@@ -101,16 +101,16 @@ pub(super) fn latency(scale: StudyScale) -> Computed {
 }
 
 /// Returns the memory accesses of a workload.
-fn accesses(workload: CoreWorkload, operations: usize) -> Vec<Access> {
+fn accesses(workload: CoreWorkload, operations: usize) -> Vec<RecordAccess> {
     let mut of = Operations::new(workload, RECORDS, SEED);
     let mut accesses = Vec::with_capacity(2 * operations);
     for _ in 0..operations {
         let (operation, record) = of.draw();
         if operation != RecordOperation::Update {
-            accesses.push(Access { is_read: true, record });
+            accesses.push(RecordAccess { is_read: true, record });
         }
         if operation != RecordOperation::Read {
-            accesses.push(Access { is_read: false, record });
+            accesses.push(RecordAccess { is_read: false, record });
         }
     }
     accesses

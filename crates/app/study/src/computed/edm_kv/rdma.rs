@@ -3,7 +3,7 @@
 //! All queues are first in, first out in both directions, so the times of a frame follow from those of the previous one.
 
 use super::super::edm_table1::{ROCE, over_the_mac, wire};
-use super::access::{Access, Alone, DRAM, Latency, RATE, READ, WINDOW, WRITE};
+use super::access::{RecordAccess, UnloadedLatency, DRAM, StackLatency, RATE, READ, WINDOW, WRITE};
 use std::collections::VecDeque;
 use unrack_phy::mac::{FCS, GAP, MIN_FRAME};
 use unrack_units::{Bytes, Time};
@@ -19,11 +19,11 @@ const PREAMBLE: usize = 8;
 
 /// One direction of the path: two links and the switch between them.
 #[derive(Debug, Clone, Copy, Default)]
-struct Way {
+struct RdmaDirection {
     free: [Time; 2],
 }
 
-impl Way {
+impl RdmaDirection {
     /// Sends a frame with this payload. Returns the time at which it reaches the stack at the other end.
     fn carry(&mut self, at: Time, payload: usize) -> Time {
         let frame = (HEADERS + payload + FCS).max(MIN_FRAME + FCS) + PREAMBLE;
@@ -51,8 +51,8 @@ fn payloads(is_read: bool) -> [usize; 2] {
 }
 
 /// Returns the requests per second, with up to [`WINDOW`] requests in flight.
-pub(super) fn rate(accesses: &[Access]) -> f64 {
-    let [mut there, mut back] = [Way::default(); 2];
+pub(super) fn rate(accesses: &[RecordAccess]) -> f64 {
+    let [mut there, mut back] = [RdmaDirection::default(); 2];
     let mut answers = VecDeque::new();
     let mut last = Time::ZERO;
     for access in accesses {
@@ -67,17 +67,17 @@ pub(super) fn rate(accesses: &[Access]) -> f64 {
 
 /// Returns the time that a request occupies the compute node's line, including the gap after it.
 pub(super) fn up(is_read: bool) -> Time {
-    let mut way = Way::default();
+    let mut way = RdmaDirection::default();
     way.carry(Time::ZERO, payloads(is_read)[0]);
     way.free[0]
 }
 
 /// Returns the latency of a single request, without the latency of the memory itself.
-pub(super) fn latency() -> Latency {
-    let carry = |payload| Way::default().carry(Time::ZERO, payload);
+pub(super) fn latency() -> StackLatency {
+    let carry = |payload| RdmaDirection::default().carry(Time::ZERO, payload);
     let [[request, answer], [write, _]] = [true, false].map(payloads);
-    Latency {
-        first: Alone { read: one_way() * 2, write: one_way() },
-        whole: Alone { read: carry(request) + carry(answer), write: carry(write) },
+    StackLatency {
+        first: UnloadedLatency { read: one_way() * 2, write: one_way() },
+        whole: UnloadedLatency { read: carry(request) + carry(answer), write: carry(write) },
     }
 }

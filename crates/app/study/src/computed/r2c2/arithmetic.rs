@@ -8,7 +8,7 @@ use unrack_protocol::r2c2::packet::{Assignment, BROADCAST, MOST_ASSIGNMENTS, Rou
 use unrack_protocol::r2c2::rates::{Rates, Requirements, UNLIMITED};
 use unrack_protocol::r2c2::routing::MOST_HOPS;
 use unrack_protocol::r2c2::trees::Trees;
-use unrack_protocol::r2c2::weights::{Exact, LinkLoads, LinkShare, Ways, Weights};
+use unrack_protocol::r2c2::weights::{Exact, LinkLoads, LinkShare, FlowPaths, Weights};
 use unrack_rack::graph::{Graph, MOST_NODES, MOST_PORTS, Sides};
 use unrack_units::Rate;
 
@@ -117,7 +117,7 @@ fn weights_bytes(torus: &Arc<Graph>) -> f64 {
     let mut most = 0;
     for routing in [Routing::Spraying, Routing::DestinationTag, Routing::Vlb, Routing::Romm] {
         for dst in 1..torus.nodes() {
-            weights.shares(Ways { routing, src: 0, dst, flow: 0 });
+            weights.shares(FlowPaths { routing, src: 0, dst, flow: 0 });
         }
         most = most.max(weights.bytes(routing));
     }

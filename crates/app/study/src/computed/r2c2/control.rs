@@ -10,7 +10,7 @@ use unrack_protocol::r2c2::{Params, RateControl};
 use unrack_rack::graph::Graph;
 use unrack_sim::fabric::r2c2::R2c2;
 use unrack_sim::network::{Network, Pace};
-use unrack_sim::observe::{Packets, Watch};
+use unrack_sim::observe::{Packets, Views};
 use unrack_sim::site::{Ethernet, SwitchBuffer};
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{FabricConfig, Hop, PacketKind, Setup, Work};
@@ -100,7 +100,7 @@ fn bytes_an_event(graph: &Arc<Graph>, case: &Case) -> f64 {
             bytes += u64::from(hop.wire);
         }
     };
-    let mut watch = Watch { packets: Some(Packets::new(count)), ..Watch::default() };
+    let mut watch = Views { packets: Some(Packets::new(count)), ..Views::default() };
     let work = Work::listed(messages(graph.nodes(), case));
     let run = setup.watched(&work, &mut watch, |_| {}).expect("a torus under R2C2").run;
     drop(watch);

@@ -9,7 +9,7 @@
 use crate::file::StudyScale;
 use unrack_rack::{Overrides, Scenario};
 use unrack_sim::fabric::r2c2::R2c2;
-use unrack_sim::observe::{Peaks, Watch};
+use unrack_sim::observe::{Peaks, Views};
 use unrack_sim::{Setup, Work};
 use unrack_torus::{Emulation, TorusPlan};
 
@@ -74,7 +74,7 @@ fn compare(mbps: u64, interval: &str, flows: u32) -> Option<Vec<(String, f64)>> 
     });
     let live = Curves::new(rates, report.most_queued.iter().copied());
 
-    let mut watch = Watch { peaks: Some(Peaks::new(&setup.network.topology)), ..Watch::default() };
+    let mut watch = Views { peaks: Some(Peaks::new(&setup.network.topology)), ..Views::default() };
     let run = setup.watched(&work, &mut watch, |_| {}).expect("it was checked").run;
     let both = run.outcomes.iter().zip(&run.messages);
     let rates = both

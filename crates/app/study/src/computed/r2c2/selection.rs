@@ -8,7 +8,7 @@ use std::sync::Arc;
 use unrack_protocol::r2c2::Routing;
 use unrack_protocol::r2c2::rates::Requirements;
 use unrack_protocol::r2c2::selection::{Candidate, Params, Search, Utility, aggregate, worth};
-use unrack_protocol::r2c2::weights::{Ways, Weights};
+use unrack_protocol::r2c2::weights::{FlowPaths, Weights};
 use unrack_rack::graph::Graph;
 
 /// Loads: the share of nodes that send, in eighths.
@@ -61,7 +61,7 @@ fn candidates(graph: &Arc<Graph>, pairs: &[(u32, u32)]) -> Vec<Candidate> {
     let mut weights = Weights::new(graph.clone());
     let routings = [Routing::Spraying, Routing::Vlb];
     let candidate = |(src, dst): &(u32, u32)| {
-        let ways = Ways { routing: routings[0], src: *src, dst: *dst, flow: 0 };
+        let ways = FlowPaths { routing: routings[0], src: *src, dst: *dst, flow: 0 };
         Candidate::new(Requirements::default(), &routings, ways, &mut weights)
     };
     pairs.iter().map(candidate).collect()

@@ -1,29 +1,29 @@
 //! Loads and stores of the core: page walks, buffers, and the arrival of lines.
 
-use super::{Machine, NO_LINE, Position};
-use crate::core::arrivals::By;
+use super::{CoreModel, NO_LINE, WindowPosition};
+use crate::core::arrivals::ArrivalKind;
 use crate::core::memory::Memory;
-use crate::core::program::Prepared;
-use crate::core::time::Time;
-use crate::core::watch::{Waited, Watch};
+use crate::core::program::PreparedInstruction;
+use crate::core::time::LaneTime;
+use crate::core::watch::{WaitCause, CoreObserver};
 use crate::instruction;
-use crate::window::{LineAccess, Served, Walk};
+use crate::window::{LineAccess, ServedBy, WalkLoads};
 
-impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
+impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
     /// Executes a load access. Returns when its value is available.
     #[inline(always)]
     pub(super) fn load(
         &mut self,
         access: &LineAccess,
         address: T,
-        position: &mut Position,
-        waited: &mut Waited,
+        position: &mut WindowPosition,
+        waited: &mut WaitCause,
     ) -> T {
         let asked = self.early.take(position.handled).map_or(address, |early| address.earlier(early));
         let ready = self.walk(access, asked, waited);
         let line = access.address / 64;
         let (begin, mut end);
-        if access.served == Served::L1 {
+        if access.served == ServedBy::L1 {
             (begin, end) = (ready, ready.after(self.parameters.caches.l1));
             let forwarded = self.stores.forwarded(access.address, access.bytes);
             let is_whole = forwarded.as_ref().is_some_and(|forwarded| forwarded.is_whole);
@@ -39,7 +39,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
             }
         } else {
             let waited_for;
-            (begin, end, waited_for) = self.fetch(access.served, line, access.near, ready, By::Load);
+            (begin, end, waited_for) = self.fetch(access.served, line, access.near, ready, ArrivalKind::Load);
             end = end.later(address.after(self.parameters.caches.l1));
             *waited = (*waited).max(waited_for);
         }
@@ -49,7 +49,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
 
     /// Fetches the code lines that a step needs and the first level lacks, starting with the step's first group.
     #[inline(always)]
-    pub(super) fn fetch_code(&mut self, step: usize, position: &mut Position) {
+    pub(super) fn fetch_code(&mut self, step: usize, position: &mut WindowPosition) {
         while let Some(fetch) = position.window.fetches.get(position.fetch)
             && fetch.step as usize == step
         {
@@ -63,9 +63,9 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
 
     /// Brings a line into the first level. Returns when it is requested, when it arrives, and the reason for the
     /// wait.
-    fn fetch(&mut self, served: Served, line: u64, near: u16, ready: T, by: By) -> (T, T, Waited) {
+    fn fetch(&mut self, served: ServedBy, line: u64, near: u16, ready: T, by: ArrivalKind) -> (T, T, WaitCause) {
         let caches = &self.parameters.caches;
-        let interval = if by == By::Store { caches.store_fill_interval } else { caches.fill_interval };
+        let interval = if by == ArrivalKind::Store { caches.store_fill_interval } else { caches.fill_interval };
         let begin = self.l1.send_for(interval, self.fills.begin(ready), self.dispatch);
         let (end, waited) = self.arrived(served, line, near, begin);
         self.fills.take(end);
@@ -79,33 +79,33 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
     /// they share one set of buffers, in which loads have priority.
     fn fetch_ahead(&mut self, line: u64, near: u16, ready: T) {
         let begin = self.l1.send(self.ahead.begin(ready), self.dispatch);
-        let (end, waited) = self.arrived(Served::L2, line, near, begin);
+        let (end, waited) = self.arrived(ServedBy::L2, line, near, begin);
         self.ahead.take(end);
-        self.arrivals.insert(line, begin, end, By::Load, waited);
+        self.arrivals.insert(line, begin, end, ArrivalKind::Load, waited);
     }
 
     /// Returns when a line that is requested at `begin` arrives at the first level, and the reason for the wait.
-    fn arrived(&mut self, served: Served, line: u64, near: u16, begin: T) -> (T, Waited) {
+    fn arrived(&mut self, served: ServedBy, line: u64, near: u16, begin: T) -> (T, WaitCause) {
         let interval = self.parameters.caches.l3_demand_interval;
         let end = self.level(served, line, near, begin, interval);
         // The recorder says that the second level contains the line, but it may still be in flight. An arrival
         // recorded for any other level belongs to a copy that has been evicted since.
-        match self.arrivals.arrival(line, begin).filter(|_| served == Served::L2) {
+        match self.arrivals.arrival(line, begin).filter(|_| served == ServedBy::L2) {
             Some(arrival) if arrival.end.is_later(&end) => (end.later(arrival.end), arrival.waited),
-            _ => (end, Waited::for_line(served)),
+            _ => (end, WaitCause::for_line(served)),
         }
     }
 
     /// Returns when a level has served a request that begins at `begin`. If it is the last level, the line occupies
     /// the channel from there for `l3_interval` cycles.
-    fn level(&mut self, served: Served, line: u64, near: u16, begin: T, l3_interval: f32) -> T {
+    fn level(&mut self, served: ServedBy, line: u64, near: u16, begin: T, l3_interval: f32) -> T {
         let caches = &self.parameters.caches;
         match served {
-            Served::L1 => begin.after(caches.l1),
-            Served::L2 => begin.after(caches.l2),
-            Served::L3 => self.l3.send_for(l3_interval, begin, self.dispatch).after(caches.l3),
-            Served::Peer => begin.after(caches.peer),
-            Served::Memory => {
+            ServedBy::L1 => begin.after(caches.l1),
+            ServedBy::L2 => begin.after(caches.l2),
+            ServedBy::L3 => self.l3.send_for(l3_interval, begin, self.dispatch).after(caches.l3),
+            ServedBy::Peer => begin.after(caches.peer),
+            ServedBy::Memory => {
                 let end = self.memory.read(begin, self.dispatch, line, near);
                 self.watch.read(begin, end);
                 end
@@ -115,13 +115,13 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
 
     /// Translates the address of an access. Returns when the translation is available.
     #[inline(always)]
-    fn walk(&mut self, access: &LineAccess, address: T, waited: &mut Waited) -> T {
-        if access.walk == Walk::default() { address } else { self.walk_tables(access, address, waited) }
+    fn walk(&mut self, access: &LineAccess, address: T, waited: &mut WaitCause) -> T {
+        if access.walk == WalkLoads::default() { address } else { self.walk_tables(access, address, waited) }
     }
 
     /// Walks the page tables, which are near: the loads follow one another, each with the latency of its level.
     #[cold]
-    fn walk_tables(&mut self, access: &LineAccess, address: T, waited: &mut Waited) -> T {
+    fn walk_tables(&mut self, access: &LineAccess, address: T, waited: &mut WaitCause) -> T {
         let walk = access.walk;
         let caches = &self.parameters.caches;
         let looked_up = address.after(caches.second_level_tlb);
@@ -132,14 +132,14 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         let levels = walk.caches.iter().zip(latencies);
         let cycles: f32 = levels.map(|(loads, latency)| f32::from(*loads) * latency).sum();
         let latency = match access.served {
-            Served::Memory => self.parameters.walk_latency,
+            ServedBy::Memory => self.parameters.walk_latency,
             _ => self.parameters.cached_walk_latency,
         };
         let mut end = self.walkers.begin(looked_up).after(cycles + latency);
-        *waited = (*waited).max(Waited::Cache);
+        *waited = (*waited).max(WaitCause::Cache);
         for _ in 0..walk.memory {
             end = self.memory.load_entry(end);
-            *waited = Waited::Memory;
+            *waited = WaitCause::Memory;
         }
         self.walkers.take(end);
         end
@@ -147,14 +147,14 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
 
     /// Issues software prefetches. Returns when the last one has obtained its buffer, because no instruction waits
     /// for the lines.
-    pub(super) fn prefetch(&mut self, accesses: &[LineAccess], address: T, position: &mut Position) -> T {
+    pub(super) fn prefetch(&mut self, accesses: &[LineAccess], address: T, position: &mut WindowPosition) -> T {
         let mut last = address;
         for access in accesses {
-            let begin = self.walk(access, address, &mut Waited::Core);
+            let begin = self.walk(access, address, &mut WaitCause::Core);
             let line = access.address / 64;
             let begin = match access.served {
-                Served::L1 => begin,
-                served => self.fetch(served, line, access.near, begin, By::Load).0,
+                ServedBy::L1 => begin,
+                served => self.fetch(served, line, access.near, begin, ArrivalKind::Load).0,
             };
             last = last.later(begin);
             self.moved(position, begin);
@@ -166,7 +166,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
     pub(super) fn translate(&mut self, accesses: &[LineAccess], address: T) -> T {
         let mut end = address;
         for access in accesses.iter().filter(|access| access.is_store) {
-            end = end.later(self.walk(access, address, &mut Waited::Core));
+            end = end.later(self.walk(access, address, &mut WaitCause::Core));
         }
         end
     }
@@ -174,10 +174,10 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
     /// Executes an instruction's stores in order, after its retirement.
     pub(super) fn store(
         &mut self,
-        prepared: &Prepared,
+        prepared: &PreparedInstruction,
         accesses: &[LineAccess],
         known: T,
-        position: &mut Position,
+        position: &mut WindowPosition,
     ) {
         let is_nontemporal = prepared.memory == instruction::MemoryUse::NontemporalStore;
         for access in accesses.iter().filter(|access| access.is_store) {
@@ -198,13 +198,13 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         let next = if line == self.store_line { self.commit } else { self.commit.after(1.0) };
         let mut commit = next.later(self.retired);
         let mut begin = self.retired;
-        if access.served == Served::L1 {
+        if access.served == ServedBy::L1 {
             if let Some(end) = self.arrivals.end(line) {
                 commit = commit.later(end);
             }
         } else {
             let end;
-            (begin, end, _) = self.fetch(access.served, line, access.near, begin, By::Store);
+            (begin, end, _) = self.fetch(access.served, line, access.near, begin, ArrivalKind::Store);
             commit = commit.later(end);
         }
         (self.commit, self.store_line) = (commit, line);
@@ -221,7 +221,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         let line = access.address / 64;
         // The recorder has several write-combining buffers. It marks a store to a line that is already being gathered
         // as served by the first level.
-        if line == self.combined_line || access.served == Served::L1 {
+        if line == self.combined_line || access.served == ServedBy::L1 {
             self.commit = self.commit.later(self.retired);
             return self.commit;
         }
@@ -234,7 +234,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
 
     /// Moves the lines whose prefetch or write-back was caused by an access that began at `begin`.
     #[inline(always)]
-    fn moved(&mut self, position: &mut Position, begin: T) {
+    fn moved(&mut self, position: &mut WindowPosition, begin: T) {
         let window = position.window;
         while let Some(prefetch) = window.prefetches.get(position.prefetch)
             && prefetch.after as usize <= position.handled
@@ -243,7 +243,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
             let line = prefetch.line / 64;
             // Prefetchers of the second level bring lines that it lacks. A prefetched line that it contains goes to
             // the first level.
-            if prefetch.served == Served::L2 {
+            if prefetch.served == ServedBy::L2 {
                 self.fetch_ahead(line, prefetch.near, begin);
                 continue;
             }
@@ -251,7 +251,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
             let interval = self.parameters.caches.l3_interval;
             let end = self.level(prefetch.served, line, prefetch.near, begin, interval);
             self.prefetches.take(end);
-            self.arrivals.insert(line, begin, end, By::Load, Waited::for_line(prefetch.served));
+            self.arrivals.insert(line, begin, end, ArrivalKind::Load, WaitCause::for_line(prefetch.served));
         }
         while let Some(write_back) = window.write_backs.get(position.write_back)
             && write_back.after as usize <= position.handled

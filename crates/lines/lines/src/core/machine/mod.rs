@@ -8,21 +8,21 @@ mod accesses;
 mod position;
 mod wrong_path;
 
-use position::Position;
-use wrong_path::{Early, Ways};
+use position::WindowPosition;
+use wrong_path::{Early, ControlFlow};
 
-use super::arrivals::Arrivals;
-use super::buffers::Buffers;
-use super::front::Front;
+use super::arrivals::ArrivalTable;
+use super::buffers::TimedBuffers;
+use super::front::FrontEnd;
 use super::memory::{Channel, Memory};
 use super::parameters::CoreParameters;
 use super::ports::{Kind, PortRates};
-use super::program::{Order, Prepared, Program};
+use super::program::{OrderingConstraint, PreparedInstruction, Program};
 use super::ring::Ring;
 use super::scheduler::Scheduler;
 use super::stores::Stores;
-use super::time::Time;
-use super::watch::{Retirement, Waited, Watch};
+use super::time::LaneTime;
+use super::watch::{Retirement, WaitCause, CoreObserver};
 use crate::instruction::{self, REGISTERS};
 use crate::window::RecordedWindow;
 
@@ -32,11 +32,11 @@ const REBASE: f32 = 262_144.0;
 const NO_LINE: u64 = u64::MAX;
 
 /// State of a core and its queues.
-pub(super) struct Machine<T, M, W> {
+pub(super) struct CoreModel<T, M, W> {
     parameters: CoreParameters,
     /// Time at which the value of each register is available.
     registers: [T; REGISTERS],
-    front: Front<T>,
+    front: FrontEnd<T>,
     /// Dispatch time of the last slot, and of the slots of the last turn.
     dispatch: T,
     dispatched: Ring<T>,
@@ -55,34 +55,34 @@ pub(super) struct Machine<T, M, W> {
     is_restart: bool,
     /// Dispatch and completion time of the last mispredicted branch.
     branch: (T, T),
-    ways: Ways,
+    ways: ControlFlow,
     early: Early<T>,
     ports: PortRates<T>,
     scheduler: Scheduler<T>,
     /// Scheduler of vector operations; `None` if they share the other one.
     vector_scheduler: Option<Scheduler<T>>,
-    fills: Buffers<T>,
+    fills: TimedBuffers<T>,
     /// Buffers of prefetches to the first level.
-    ahead: Buffers<T>,
-    prefetches: Buffers<T>,
-    walkers: Buffers<T>,
+    ahead: TimedBuffers<T>,
+    prefetches: TimedBuffers<T>,
+    walkers: TimedBuffers<T>,
     /// Channel to the first level.
     l1: Channel<T>,
     /// Channel from the last level to the second.
     l3: Channel<T>,
     stores: Stores<T>,
-    arrivals: Arrivals<T>,
+    arrivals: ArrivalTable<T>,
     pub(super) memory: M,
     pub(super) watch: W,
 }
 
-impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
+impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
     /// Creates an idle core. The parameters must be valid.
-    pub(super) fn new(parameters: &CoreParameters, memory: M, watch: W) -> Machine<T, M, W> {
+    pub(super) fn new(parameters: &CoreParameters, memory: M, watch: W) -> CoreModel<T, M, W> {
         let p = parameters;
-        Machine {
+        CoreModel {
             registers: [T::START; REGISTERS],
-            front: Front::new(p),
+            front: FrontEnd::new(p),
             dispatch: T::START,
             dispatched: Ring::new(p.dispatch_width),
             retired: T::START,
@@ -95,19 +95,19 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
             fence: T::START,
             is_restart: false,
             branch: (T::START, T::START),
-            ways: Ways::default(),
+            ways: ControlFlow::default(),
             early: Early::new(),
             ports: PortRates::new(p),
             scheduler: Scheduler::new(p.scheduler),
             vector_scheduler: p.vector_scheduler.map(Scheduler::new),
-            fills: Buffers::new(p.fill_buffers),
-            ahead: Buffers::new(p.fill_buffers),
-            prefetches: Buffers::new(p.prefetch_buffers),
-            walkers: Buffers::new(p.walkers),
+            fills: TimedBuffers::new(p.fill_buffers),
+            ahead: TimedBuffers::new(p.fill_buffers),
+            prefetches: TimedBuffers::new(p.prefetch_buffers),
+            walkers: TimedBuffers::new(p.walkers),
             l1: Channel::new(p.caches.fill_interval),
             l3: Channel::new(p.caches.l3_interval),
             stores: Stores::new(p.store_queue, p.forward_latency, p.caches.l1),
-            arrivals: Arrivals::new(),
+            arrivals: ArrivalTable::new(),
             memory,
             watch,
             parameters: parameters.clone(),
@@ -119,7 +119,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
     pub(super) fn run(&mut self, program: &Program, window: &RecordedWindow, cycles: &mut [f64]) {
         self.reset();
         self.ways.learn(&window.steps);
-        let mut position = Position::new(window);
+        let mut position = WindowPosition::new(window);
         let mut lead = window.lead;
         if lead == 0 {
             self.watch.start();
@@ -173,9 +173,9 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
     #[inline(always)]
     fn instruction(
         &mut self,
-        prepared: &Prepared,
+        prepared: &PreparedInstruction,
         index: u16,
-        position: &mut Position,
+        position: &mut WindowPosition,
         is_mispredicted: bool,
     ) {
         let accesses = position.accesses(index);
@@ -183,11 +183,11 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         let loads = accesses.len() - stores;
         let room = self.dispatch(prepared, loads, stores);
         let mut start = self.ready(self.dispatch, prepared.sources.all());
-        if prepared.order != Order::Free {
+        if prepared.order != OrderingConstraint::Free {
             start = start.later(self.retired).later(self.commit);
         }
         let mut address = start;
-        let mut waited = Waited::Core;
+        let mut waited = WaitCause::Core;
         if !accesses.is_empty() {
             address = self.address(prepared);
             if prepared.memory == instruction::MemoryUse::Prefetch {
@@ -214,7 +214,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
 
     /// Dispatches the slots of an instruction. Returns when the store queue had room for its stores.
     #[inline(always)]
-    fn dispatch(&mut self, prepared: &Prepared, loads: usize, stores: usize) -> T {
+    fn dispatch(&mut self, prepared: &PreparedInstruction, loads: usize, stores: usize) -> T {
         let mut room = T::START;
         self.dispatch = self.front.bound(self.dispatch, usize::from(prepared.slots));
         if loads > 0 {
@@ -249,7 +249,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
     /// Records when an operation leaves the scheduler: when it begins or, for a pure load, when its address is
     /// available.
     #[inline(always)]
-    fn issue(&mut self, prepared: &Prepared, start: T, address: T, accesses: usize) {
+    fn issue(&mut self, prepared: &PreparedInstruction, start: T, address: T, accesses: usize) {
         if prepared.is_scheduled(accesses) {
             let begin = match prepared.memory {
                 instruction::MemoryUse::Load if prepared.is_move => address,
@@ -267,17 +267,17 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
 
     /// Returns when the address of an instruction's accesses is available and the accesses may begin.
     #[inline(always)]
-    fn address(&self, prepared: &Prepared) -> T {
+    fn address(&self, prepared: &PreparedInstruction) -> T {
         let address = self.ready(self.dispatch.later(self.fence), prepared.address.all());
         match prepared.order {
-            Order::Free => address,
+            OrderingConstraint::Free => address,
             _ => address.later(self.retired).later(self.commit),
         }
     }
 
     /// Retires an instruction whose results are available at `known`, in order and within the retirement width.
     #[inline(always)]
-    fn retire(&mut self, prepared: &Prepared, known: T, loads: usize, room: T, waited: Waited) {
+    fn retire(&mut self, prepared: &PreparedInstruction, known: T, loads: usize, room: T, waited: WaitCause) {
         let before = self.retired;
         let width = self.parameters.retire_width.min(self.reorder_buffer.len());
         let mut retired = known.later(before);
@@ -296,16 +296,16 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
 
     /// Restarts the front end after a mispredicted branch or a system call, and blocks later dispatch as necessary.
     #[inline(always)]
-    fn restart(&mut self, prepared: &Prepared, end: T, is_mispredicted: bool) {
-        self.is_restart = is_mispredicted || prepared.order == Order::SystemCall;
+    fn restart(&mut self, prepared: &PreparedInstruction, end: T, is_mispredicted: bool) {
+        self.is_restart = is_mispredicted || prepared.order == OrderingConstraint::SystemCall;
         if is_mispredicted {
             self.branch = (self.dispatch, end);
             self.dispatch = self.dispatch.later(end.after(self.parameters.mispredict_penalty));
         }
         match prepared.order {
-            Order::Free => {}
-            Order::Serializing => self.fence = self.fence.later(end),
-            Order::SystemCall => self.dispatch = self.dispatch.later(self.retired),
+            OrderingConstraint::Free => {}
+            OrderingConstraint::Serializing => self.fence = self.fence.later(end),
+            OrderingConstraint::SystemCall => self.dispatch = self.dispatch.later(self.retired),
         }
         if self.is_restart {
             self.front.restart(self.dispatch);

@@ -3,7 +3,7 @@
 use crate::window::{LineAccess, RecordedWindow};
 
 /// Position in a window: the next elements to process.
-pub(super) struct Position<'a> {
+pub(super) struct WindowPosition<'a> {
     pub(super) window: &'a RecordedWindow,
     /// Index of the next access, and of the end of the current step's accesses.
     pub(super) access: usize,
@@ -16,10 +16,10 @@ pub(super) struct Position<'a> {
     pub(super) write_back: usize,
 }
 
-impl<'a> Position<'a> {
+impl<'a> WindowPosition<'a> {
     /// Creates the position at the beginning of a window.
-    pub(super) fn new(window: &'a RecordedWindow) -> Position<'a> {
-        Position { window, access: 0, end: 0, handled: 0, fetch: 0, prefetch: 0, write_back: 0 }
+    pub(super) fn new(window: &'a RecordedWindow) -> WindowPosition<'a> {
+        WindowPosition { window, access: 0, end: 0, handled: 0, fetch: 0, prefetch: 0, write_back: 0 }
     }
 
     /// Moves to a step.

@@ -15,13 +15,13 @@
 //!
 //! Departure: lines that only the wrong path requests are not fetched.
 
-use super::Machine;
+use super::CoreModel;
 use crate::core::memory::Memory;
-use crate::core::program::{Prepared, Program};
-use crate::core::time::Time;
-use crate::core::watch::Watch;
+use crate::core::program::{PreparedInstruction, Program};
+use crate::core::time::LaneTime;
+use crate::core::watch::CoreObserver;
 use crate::instruction::{REGISTERS, Register};
-use crate::window::{BlockStep, LineAccess, RecordedWindow, Served};
+use crate::window::{BlockStep, LineAccess, RecordedWindow, ServedBy};
 use std::collections::VecDeque;
 
 /// Maximum number of steps on the right path before reconvergence.
@@ -45,14 +45,14 @@ struct Successor {
 
 /// Control flow of a window.
 #[derive(Default)]
-pub(super) struct Ways {
+pub(super) struct ControlFlow {
     /// The two most frequent successors of each block, the more frequent one first.
     successors: Vec<[Successor; 2]>,
 }
 
 /// Point at which the two paths of a branch reconverge.
 #[derive(Debug, PartialEq, Eq)]
-struct Meeting {
+struct Reconvergence {
     /// Index of the window's step that begins there.
     step: usize,
     /// Registers written by either path before that point.
@@ -61,7 +61,7 @@ struct Meeting {
     slots: usize,
 }
 
-impl Ways {
+impl ControlFlow {
     /// Discards the known control flow, and learns that of a window.
     pub(super) fn learn(&mut self, steps: &[BlockStep]) {
         self.successors.clear();
@@ -95,7 +95,7 @@ impl Ways {
     /// Returns the point of reconvergence after the branch at the end of a step. It is the point at which the sum of
     /// the slots on both paths is smallest. The wrong path consists of transitions that the window has made
     /// elsewhere.
-    fn meeting(&self, program: &Program, steps: &[BlockStep], branch: usize) -> Option<Meeting> {
+    fn meeting(&self, program: &Program, steps: &[BlockStep], branch: usize) -> Option<Reconvergence> {
         let right = &steps[branch + 1..steps.len().min(branch + 1 + LONGEST)];
         let taken = right.first()?.block;
         let wrong = self.next(steps[branch].block).find(|block| *block != taken)?;
@@ -122,7 +122,7 @@ impl Ways {
         });
         let (index, met, _) = meetings.min_by_key(|(_, _, both)| *both)?;
         let written = |set, block| program.block(block).iter().fold(set, |set, one| set | one.written());
-        let mut meeting = Meeting { step: branch + 1 + index, written: 0, slots: reached[met].2 };
+        let mut meeting = Reconvergence { step: branch + 1 + index, written: 0, slots: reached[met].2 };
         meeting.written = right[..index].iter().fold(0, |set, step| written(set, step.block));
         let mut before = reached[met].1;
         while let Some((block, earlier, _)) = reached.get(before) {
@@ -133,7 +133,7 @@ impl Ways {
     }
 }
 
-impl Prepared {
+impl PreparedInstruction {
     fn written(&self) -> Registers {
         self.targets.all().iter().fold(0, |set, register| set | bit(*register))
     }
@@ -149,7 +149,7 @@ pub(super) struct Early<T> {
     loads: VecDeque<(usize, T)>,
 }
 
-impl<T: Time> Early<T> {
+impl<T: LaneTime> Early<T> {
     pub(super) fn new() -> Early<T> {
         Early { loads: VecDeque::new() }
     }
@@ -196,7 +196,7 @@ struct Shadow<T> {
     slots: usize,
 }
 
-impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
+impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
     /// Finds the loads that are issued early after the branch at the end of a step, which was dispatched at
     /// `dispatched` and completes at `complete`.
     pub(super) fn look_ahead(
@@ -270,7 +270,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
     fn shadow_instruction(
         &mut self,
         shadow: &mut Shadow<T>,
-        one: &Prepared,
+        one: &PreparedInstruction,
         (first, accesses): (usize, &[LineAccess]),
         limit: T,
     ) {
@@ -285,15 +285,15 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
             let is_address_known = is_known(shadow.unknown, one.address.all());
             let address = ready(shadow, one.address.all());
             for (index, access) in (first..).zip(accesses).filter(|(_, access)| !access.is_store) {
-                if is_address_known && access.served != Served::L1 {
+                if is_address_known && access.served != ServedBy::L1 {
                     self.early.note(index, address.only_before(limit));
                 }
                 let caches = &self.parameters.caches;
                 match access.served {
-                    Served::L1 => start = start.later(address.after(caches.l1)),
-                    Served::L2 => start = start.later(address.after(caches.l2)),
-                    Served::L3 => start = start.later(address.after(caches.l3)),
-                    Served::Peer | Served::Memory => is_value_known = false,
+                    ServedBy::L1 => start = start.later(address.after(caches.l1)),
+                    ServedBy::L2 => start = start.later(address.after(caches.l2)),
+                    ServedBy::L3 => start = start.later(address.after(caches.l3)),
+                    ServedBy::Peer | ServedBy::Memory => is_value_known = false,
                 }
             }
             is_value_known &= is_address_known;
@@ -307,7 +307,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
     }
 }
 
-impl<T: Time> Shadow<T> {
+impl<T: LaneTime> Shadow<T> {
     /// Accounts for the slots of the wrong path before reconvergence.
     fn skip(&mut self, slots: usize, per_cycle: f32) {
         self.slots += slots;

@@ -2,10 +2,10 @@
 
 use super::written::{random, register};
 use super::*;
-use crate::window::Served;
+use crate::window::ServedBy;
 use proptest::prelude::*;
 
-fn account(lanes: &[Lane], lane: usize, written: &Written) -> CycleAccount {
+fn account(lanes: &[MemoryLane], lane: usize, written: &Written) -> CycleAccount {
     let mut replay = CoreReplay::new(&parameters(), lanes, lane).unwrap();
     replay.run(&written.window, &written.blocks);
     replay.account()
@@ -37,9 +37,9 @@ fn each_cause_is_charged_where_it_is_the_only_one() {
         let account = account(&lanes, 3, written);
         part(&account) / account.cycles()
     };
-    let chase = rounds(|w, n| w.load(register(0), register(0), n * 64, Served::Memory));
+    let chase = rounds(|w, n| w.load(register(0), register(0), n * 64, ServedBy::Memory));
     assert!(share(|account| account.memory, &chase) > 0.98);
-    let cached = rounds(|w, n| w.load(register(0), register(0), n * 64, Served::L3));
+    let cached = rounds(|w, n| w.load(register(0), register(0), n * 64, ServedBy::L3));
     assert!(share(|account| account.caches, &cached) > 0.85);
     let chain = rounds(|w, _| w.add(register(0), register(0)));
     assert!(share(|account| account.operations, &chain) > 0.7);
@@ -47,14 +47,14 @@ fn each_cause_is_charged_where_it_is_the_only_one() {
     assert!(share(|account| account.dispatch, &wide) > 0.99);
     let branches = rounds(|w, _| w.mispredicted(0));
     assert!(share(|account| account.restart, &branches) > 0.9);
-    let stores = rounds(|w, n| w.store(0, n * 64, Served::Memory));
+    let stores = rounds(|w, n| w.store(0, n * 64, ServedBy::Memory));
     assert!(share(|account| account.stores, &stores) > 0.9);
 }
 
 #[test]
 fn overlap_is_the_number_of_misses_at_once() {
     let overlap = |base| {
-        let written = rounds(|w, n| w.load(base, register(0), n * 64, Served::Memory));
+        let written = rounds(|w, n| w.load(base, register(0), n * 64, ServedBy::Memory));
         account(&far_lanes(), 8, &written)
     };
     let (chain, independent) = (overlap(register(0)), overlap(0));
@@ -65,8 +65,8 @@ fn overlap_is_the_number_of_misses_at_once() {
 /// The line has long arrived: what takes the time is the chain of hits.
 #[test]
 fn a_hit_on_a_line_that_arrived_is_no_wait_for_memory() {
-    let mut written = rounds(|w, _| w.load(register(1), register(1), 64, Served::L1));
-    written.window.accesses[0].served = Served::Memory;
+    let mut written = rounds(|w, _| w.load(register(1), register(1), 64, ServedBy::L1));
+    written.window.accesses[0].served = ServedBy::Memory;
     let account = account(&[far(300.0, 0.0)], 0, &written);
     assert!(account.memory <= 300.0 && account.operations >= 999.0 * 5.0, "{account:?}");
 }

@@ -3,7 +3,7 @@
 use super::written::{Written, access, instruction, register};
 use super::*;
 use crate::instruction::{MemoryUse, OperationClass};
-use crate::window::Served;
+use crate::window::ServedBy;
 
 /// Indirect loads, as of `a[b[i]]`: the second of a round is ready late, the first of the next round is not. A rate that is
 /// 43 times what they ask for costs next to nothing.
@@ -11,8 +11,8 @@ use crate::window::Served;
 fn a_late_request_does_not_delay_those_that_are_asked_for_before_it() {
     let mut written = Written::default();
     for n in 0..400u64 {
-        written.load(0, register(1), n << 20, Served::Memory);
-        written.load(register(1), register(2), (n << 20) + 64, Served::Memory);
+        written.load(0, register(1), n << 20, ServedBy::Memory);
+        written.load(register(1), register(2), (n << 20) + 64, ServedBy::Memory);
     }
     let cycles = run(&parameters(), &[far(300.0, 0.0), far(300.0, 1.0)], &written);
     assert!(cycles[1] < 1.1 * cycles[0], "{cycles:?}");
@@ -28,7 +28,7 @@ fn the_line_of_a_non_temporal_store_is_sent_once() {
     for n in 0..16_000u64 {
         let (pair, word, side) = (n / 16, n / 2 % 8, n % 2);
         let address = pair * 128 + side * 64 + word * 8;
-        let served = if word == 0 { Served::Memory } else { Served::L1 };
+        let served = if word == 0 { ServedBy::Memory } else { ServedBy::L1 };
         written.push(store.clone(), &[access(address, true, served)]);
         if word == 0 {
             written.write_back(address);

@@ -3,7 +3,7 @@
 use super::written::{access, instruction, register};
 use super::*;
 use crate::instruction::{MemoryUse, OperationClass};
-use crate::window::{Served, Walk};
+use crate::window::{ServedBy, WalkLoads};
 
 /// Returns an address of a line that no other number has.
 fn line(number: u64) -> u64 {
@@ -21,10 +21,10 @@ fn rounds(lead: u64, count: u64, mut round: impl FnMut(&mut Written, u64)) -> Wr
 
 #[test]
 fn a_chain_of_dependent_loads_takes_the_latency_a_step_in_every_lane() {
-    let written = rounds(100, 1000, |w, n| w.load(register(0), register(0), line(n), Served::Memory));
+    let written = rounds(100, 1000, |w, n| w.load(register(0), register(0), line(n), ServedBy::Memory));
     let expected: Vec<f64> = FAR.iter().map(|latency| 1000.0 * f64::from(*latency)).collect();
     assert_eq!(run(&parameters(), &far_lanes(), &written), expected);
-    for (served, latency) in [(Served::L1, 5.0), (Served::L2, 14.0), (Served::L3, 50.0), (Served::Peer, 90.0)]
+    for (served, latency) in [(ServedBy::L1, 5.0), (ServedBy::L2, 14.0), (ServedBy::L3, 50.0), (ServedBy::Peer, 90.0)]
     {
         let written = rounds(100, 1000, |w, n| w.load(register(0), register(0), line(n), served));
         assert_eq!(run(&parameters(), &far_lanes(), &written), [1000.0 * latency; 16], "{served:?}");
@@ -33,7 +33,7 @@ fn a_chain_of_dependent_loads_takes_the_latency_a_step_in_every_lane() {
 
 #[test]
 fn independent_loads_take_the_latency_by_fill_buffers() {
-    let written = rounds(100, 1000, |w, n| w.load(0, register(0), line(n), Served::Memory));
+    let written = rounds(100, 1000, |w, n| w.load(0, register(0), line(n), ServedBy::Memory));
     let expected: Vec<f64> = FAR.iter().map(|latency| 100.0 * f64::from(*latency)).collect();
     assert_eq!(run(&parameters(), &far_lanes(), &written), expected);
 }
@@ -42,7 +42,7 @@ fn independent_loads_take_the_latency_by_fill_buffers() {
 fn loads_far_apart_are_bound_by_the_reorder_buffer() {
     // 56 instructions a round: 4 loads in 224 slots.
     let written = rounds(40, 400, |w, n| {
-        w.load(0, register(0), line(n), Served::Memory);
+        w.load(0, register(0), line(n), ServedBy::Memory);
         (0..55).for_each(|_| w.add(0, register(1)));
     });
     let cycles = run(&parameters(), &far_lanes(), &written);
@@ -56,7 +56,7 @@ fn loads_far_apart_are_bound_by_the_reorder_buffer() {
 #[test]
 fn the_load_queue_bounds_loads_in_flight() {
     let parameters = CoreParameters { load_queue: 4, ..parameters() };
-    let written = rounds(100, 1000, |w, n| w.load(0, register(0), line(n), Served::Memory));
+    let written = rounds(100, 1000, |w, n| w.load(0, register(0), line(n), ServedBy::Memory));
     let expected: Vec<f64> = FAR.iter().map(|latency| 250.0 * f64::from(*latency)).collect();
     assert_eq!(run(&parameters, &far_lanes(), &written), expected);
 }
@@ -117,7 +117,7 @@ fn turns_of_another_thread_slow_what_is_wide() {
 fn a_mispredicted_branch_costs_its_completion_and_the_penalty() {
     // A chain of loads in the first level, each before a branch: 5 + 1 + 15 cycles.
     let written = rounds(10, 100, |w, n| {
-        w.load(register(0), register(0), line(n), Served::L1);
+        w.load(register(0), register(0), line(n), ServedBy::L1);
         w.mispredicted(register(0));
     });
     assert_eq!(run(&parameters(), &far_lanes(), &written), [2100.0; 16]);
@@ -126,7 +126,7 @@ fn a_mispredicted_branch_costs_its_completion_and_the_penalty() {
 #[test]
 fn a_mispredicted_branch_on_a_miss_ends_overlap() {
     let written = rounds(10, 100, |w, n| {
-        w.load(0, register(0), line(n), Served::Memory);
+        w.load(0, register(0), line(n), ServedBy::Memory);
         w.mispredicted(register(0));
     });
     let expected: Vec<f64> = FAR.iter().map(|latency| 100.0 * (f64::from(*latency) + 16.0)).collect();
@@ -137,8 +137,8 @@ fn a_mispredicted_branch_on_a_miss_ends_overlap() {
 fn a_stream_with_prefetches_is_bound_by_bandwidth() {
     // A line in 40 slots, asked for 8 lines before.
     let written = rounds(100, 500, |w, n| {
-        w.load(0, register(0), line(n), Served::L2);
-        w.prefetch(line(n + 8), Served::Memory);
+        w.load(0, register(0), line(n), ServedBy::L2);
+        w.prefetch(line(n + 8), ServedBy::Memory);
         (0..39).for_each(|_| w.add(0, register(1)));
     });
     let lanes = [far(200.0, 0.0), far(70.0, 9.5), far(200.0, 25.0), far(300.0, 60.0), far(300.0, 100.0)];
@@ -154,8 +154,8 @@ fn a_stream_with_prefetches_is_bound_by_bandwidth() {
 fn prefetch_buffers_bound_prefetched_lines() {
     let parameters = CoreParameters { prefetch_buffers: 4, ..parameters() };
     let written = rounds(400, 1000, |w, n| {
-        w.load(0, register(0), line(n), Served::L1);
-        w.prefetch(line(n + 64), Served::Memory);
+        w.load(0, register(0), line(n), ServedBy::L1);
+        w.prefetch(line(n + 64), ServedBy::Memory);
         (0..7).for_each(|_| w.add(0, register(1)));
     });
     let expected: Vec<f64> = FAR.iter().map(|latency| 250.0 * f64::from(*latency)).collect();
@@ -167,7 +167,7 @@ fn stores_that_miss_do_not_stall_until_their_queue_is_full() {
     // 50 stores fit the queue of 56, then 950 instructions without.
     let burst = |stores: u64| {
         rounds(0, 1, |w, _| {
-            (0..stores).for_each(|n| w.store(0, line(n), Served::Memory));
+            (0..stores).for_each(|n| w.store(0, line(n), ServedBy::Memory));
             (0..1000 - stores).for_each(|_| w.add(0, register(1)));
         })
     };
@@ -175,7 +175,7 @@ fn stores_that_miss_do_not_stall_until_their_queue_is_full() {
     let full = run(&parameters(), &far_lanes(), &burst(120));
     assert!(full.windows(2).all(|pair| pair[0] < pair[1]), "{full:?}");
     // A long stream asks for a line in each fill buffer at once.
-    let stream = rounds(200, 1000, |w, n| w.store(0, line(n), Served::Memory));
+    let stream = rounds(200, 1000, |w, n| w.store(0, line(n), ServedBy::Memory));
     let expected: Vec<f64> = FAR.iter().map(|latency| 100.0 * f64::from(*latency)).collect();
     assert_eq!(run(&parameters(), &far_lanes(), &stream), expected);
 }
@@ -183,7 +183,7 @@ fn stores_that_miss_do_not_stall_until_their_queue_is_full() {
 #[test]
 fn stores_to_one_line_share_its_miss() {
     let stream = rounds(240, 1600, |w, n| {
-        let served = if n % 8 == 0 { Served::Memory } else { Served::L1 };
+        let served = if n % 8 == 0 { ServedBy::Memory } else { ServedBy::L1 };
         w.store(0, line(0) + n * 8, served);
     });
     let expected: Vec<f64> = FAR.iter().map(|latency| 20.0 * f64::from(*latency)).collect();
@@ -199,7 +199,7 @@ fn non_temporal_stores_take_a_buffer_for_each_line() {
     let stream = rounds(240, 1600, |w, n| {
         let mut store = instruction(OperationClass::Vector, &[register(0)], &[]);
         store.memory = MemoryUse::NontemporalStore;
-        w.push(store, &[access(line(0) + n * 8, true, Served::Memory)]);
+        w.push(store, &[access(line(0) + n * 8, true, ServedBy::Memory)]);
     });
     let expected: Vec<f64> = FAR.iter().map(|latency| 20.0 * f64::from(*latency)).collect();
     assert_eq!(run(&parameters(), &far_lanes(), &stream), expected);
@@ -209,16 +209,16 @@ fn non_temporal_stores_take_a_buffer_for_each_line() {
 fn a_load_takes_the_bytes_of_a_recent_store() {
     // Counter in memory: forwarding and addition a round, whatever the line does.
     let written = rounds(10, 100, |w, _| {
-        w.load(0, register(0), line(0), Served::L1);
+        w.load(0, register(0), line(0), ServedBy::L1);
         w.add(register(0), register(0));
-        w.store(register(0), line(0), Served::L1);
+        w.store(register(0), line(0), ServedBy::L1);
     });
     assert_eq!(run(&parameters(), &far_lanes(), &written), [600.0; 16]);
     // The load of other bytes of the line does not wait.
     let written = rounds(10, 100, |w, _| {
-        w.load(0, register(0), line(0) + 8, Served::L1);
+        w.load(0, register(0), line(0) + 8, ServedBy::L1);
         w.add(register(0), register(0));
-        w.store(register(0), line(0), Served::L1);
+        w.store(register(0), line(0), ServedBy::L1);
     });
     assert!(run(&parameters(), &far_lanes(), &written)[0] < 120.0);
 }
@@ -227,9 +227,9 @@ fn a_load_takes_the_bytes_of_a_recent_store() {
 fn a_load_of_more_than_was_stored_waits_for_the_first_level() {
     let program = |is_wider: bool| {
         rounds(10, 100, |w, _| {
-            w.load(0, register(0), line(0), Served::L1);
+            w.load(0, register(0), line(0), ServedBy::L1);
             w.window.accesses.last_mut().unwrap().bytes = if is_wider { 16 } else { 8 };
-            w.store(register(0), line(0), Served::L1);
+            w.store(register(0), line(0), ServedBy::L1);
         })
     };
     let parameters = CoreParameters { forward_latency: 3.0, ..parameters() };
@@ -241,8 +241,8 @@ fn a_load_of_more_than_was_stored_waits_for_the_first_level() {
 fn a_second_access_to_a_line_on_its_way_waits_for_it() {
     // A miss, then a load of the same line whose result the next address needs.
     let written = rounds(10, 100, |w, n| {
-        w.load(register(0), register(1), line(n), Served::Memory);
-        w.load(register(0), register(0), line(n) + 8, Served::L1);
+        w.load(register(0), register(1), line(n), ServedBy::Memory);
+        w.load(register(0), register(0), line(n) + 8, ServedBy::L1);
     });
     let expected: Vec<f64> = FAR.iter().map(|latency| 100.0 * f64::from(*latency)).collect();
     assert_eq!(run(&parameters(), &far_lanes(), &written), expected);
@@ -250,23 +250,23 @@ fn a_second_access_to_a_line_on_its_way_waits_for_it() {
 
 #[test]
 fn page_walks_come_one_after_another_before_the_access() {
-    let chain = |walk: Walk| {
+    let chain = |walk: WalkLoads| {
         rounds(10, 100, |w, n| {
-            w.load(register(0), register(0), line(n), Served::L2);
+            w.load(register(0), register(0), line(n), ServedBy::L2);
             w.window.accesses.last_mut().unwrap().walk = walk;
         })
     };
-    let first = Walk { is_second_level_hit: true, ..Walk::default() };
+    let first = WalkLoads { is_second_level_hit: true, ..WalkLoads::default() };
     assert_eq!(run(&parameters(), &far_lanes(), &chain(first)), [100.0 * (7.0 + 14.0); 16]);
     // Tables stay near: 200 cycles in every lane.
-    let walk = Walk { is_second_level_hit: false, caches: [1, 2, 0], memory: 1 };
+    let walk = WalkLoads { is_second_level_hit: false, caches: [1, 2, 0], memory: 1 };
     assert_eq!(
         run(&parameters(), &far_lanes(), &chain(walk)),
         [100.0 * (7.0 + 5.0 + 28.0 + 200.0 + 14.0); 16]
     );
     // Independent walks share two walkers.
     let independent = rounds(60, 100, |w, n| {
-        w.load(0, register(0), line(n), Served::L1);
+        w.load(0, register(0), line(n), ServedBy::L1);
         w.window.accesses.last_mut().unwrap().walk = walk;
     });
     assert_eq!(run(&parameters(), &far_lanes(), &independent), [50.0 * 233.0; 16]);
@@ -275,7 +275,7 @@ fn page_walks_come_one_after_another_before_the_access() {
 #[test]
 fn fences_separate_memory_accesses() {
     let written = rounds(10, 100, |w, n| {
-        w.load(0, register(0), line(n), Served::Memory);
+        w.load(0, register(0), line(n), ServedBy::Memory);
         w.push(instruction(OperationClass::Serializing, &[], &[]), &[]);
     });
     let expected: Vec<f64> = FAR.iter().map(|latency| 100.0 * (f64::from(*latency) + 18.0)).collect();
@@ -288,8 +288,8 @@ fn software_prefetches_hide_latency_and_hold_nothing_but_a_buffer() {
         rounds(100, 500, |w, n| {
             let mut prefetch = instruction(OperationClass::Integer, &[], &[]);
             prefetch.memory = MemoryUse::Prefetch;
-            w.push(prefetch, &[access(line(n + distance), false, Served::Memory)]);
-            w.load(0, register(0), line(n), Served::L1);
+            w.push(prefetch, &[access(line(n + distance), false, ServedBy::Memory)]);
+            w.load(0, register(0), line(n), ServedBy::L1);
             w.mispredicted(register(0));
         })
     };
@@ -303,10 +303,10 @@ fn software_prefetches_hide_latency_and_hold_nothing_but_a_buffer() {
 #[test]
 fn placements_decide_lane_by_lane() {
     // Lines whose page is near for placement 1 only.
-    let mut written = rounds(100, 1000, |w, n| w.load(register(0), register(0), line(n), Served::Memory));
+    let mut written = rounds(100, 1000, |w, n| w.load(register(0), register(0), line(n), ServedBy::Memory));
     written.window.accesses.iter_mut().for_each(|access| access.near = 2);
     let base = far(900.0, 0.0);
     let pages = [NearPages::AllNear, NearPages::AllFar, NearPages::Placement(0), NearPages::Placement(1)];
-    let lanes = pages.map(|pages| Lane { pages, ..base });
+    let lanes = pages.map(|pages| MemoryLane { pages, ..base });
     assert_eq!(run(&parameters(), &lanes, &written), [200e3, 900e3, 900e3, 200e3]);
 }

@@ -2,7 +2,7 @@
 
 use super::written::register;
 use super::*;
-use crate::window::Served;
+use crate::window::ServedBy;
 
 /// Runs so many instructions behind a lead of as many, after each of which `then` may say more. Returns the cycles.
 fn cycles(parameters: &CoreParameters, count: u64, then: impl Fn(&mut Written, u64)) -> f64 {
@@ -60,7 +60,7 @@ fn fetch_runs_ahead_of_dispatch_by_its_queue() {
         let lines = 240;
         let found = cycles(&parameters, lines * 16, |written, number| {
             if number % 16 == 0 {
-                written.fetch(number * 4, Served::L2);
+                written.fetch(number * 4, ServedBy::L2);
             }
         });
         let expected = lines as f64 * line;
@@ -74,7 +74,7 @@ fn code_behind_a_mispredicted_branch_is_waited_for() {
         if number == 0 {
             written.mispredicted(0);
         } else {
-            written.fetch(0, Served::L2);
+            written.fetch(0, ServedBy::L2);
         }
     });
     let without = cycles(&parameters(), 1, |written, number| {

@@ -54,10 +54,10 @@ proptest! {
 
     #[test]
     fn a_lane_alone_is_as_among_others(written in random(), lane in 0..16usize) {
-        let lanes: Vec<Lane> = FAR
+        let lanes: Vec<MemoryLane> = FAR
             .iter()
             .zip(0..16u8)
-            .map(|(latency, number)| Lane { pages: NearPages::Placement(number % 2), ..far(*latency, f32::from(number)) })
+            .map(|(latency, number)| MemoryLane { pages: NearPages::Placement(number % 2), ..far(*latency, f32::from(number)) })
             .collect();
         let all = run(&small(), &lanes, &written);
         prop_assert_eq!(all[lane], run(&small(), &lanes[lane..=lane], &written)[0]);
@@ -92,7 +92,7 @@ fn times_are_exact_in_a_long_window() {
     for number in 0..20_000u64 {
         let mut load = instruction(crate::instruction::OperationClass::Integer, &[], &[register(0)]);
         (load.address[0], load.memory) = (register(0), crate::instruction::MemoryUse::Load);
-        written.push(load, &[access(number * 64, false, crate::window::Served::Memory)]);
+        written.push(load, &[access(number * 64, false, crate::window::ServedBy::Memory)]);
     }
     let lanes = [far(1234.0625, 0.0), far(10_000.5, 0.0)];
     assert_eq!(run(&parameters(), &lanes, &written), [20_000.0 * 1234.0625 + 1.0, 20_000.0 * 10_000.5 + 1.0]);
@@ -109,11 +109,11 @@ fn parameters_out_of_range_are_named() {
     assert_eq!(message(|p| p.caches.l3 = -1.0), "L3 latency is -1 cycles, but must be 0 to 1000000");
     assert_eq!(message(|p| p.caches.l3 = f32::NAN), "L3 latency is NaN cycles, but must be 0 to 1000000");
     assert_eq!(message(|p| p.frequency_ghz = 0.0), "core clock is 0 GHz, but must be above 0 and finite");
-    let refused = |lanes: &[Lane]| CoreReplay::new(&parameters(), lanes, 0).err().unwrap();
+    let refused = |lanes: &[MemoryLane]| CoreReplay::new(&parameters(), lanes, 0).err().unwrap();
     assert_eq!(refused(&[]), CoreError::Lanes(0));
     assert_eq!(refused(&vec![far(1.0, 0.0); 17]), CoreError::Lanes(17));
     assert_eq!(
-        refused(&[Lane { pages: NearPages::Placement(16), ..far(1.0, 0.0) }]),
+        refused(&[MemoryLane { pages: NearPages::Placement(16), ..far(1.0, 0.0) }]),
         CoreError::Placement(16)
     );
 }

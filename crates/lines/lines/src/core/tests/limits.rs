@@ -3,7 +3,7 @@
 use super::written::{instruction, register};
 use super::*;
 use crate::instruction::{OperationClass, VECTOR};
-use crate::window::{Served, Walk};
+use crate::window::{ServedBy, WalkLoads};
 
 fn rounds(mut round: impl FnMut(&mut Written, u64)) -> Written {
     let mut written = Written::default();
@@ -55,9 +55,9 @@ fn each_kind_is_bound_by_its_ports() {
     assert_round(times(OperationClass::Vector), 2.0);
     assert_round(times(OperationClass::FloatAdd), 3.0);
     assert_round(times(OperationClass::FloatDivide), 30.0);
-    let loads = rounds(|w, n| (0..6).for_each(|_| w.load(0, register(0), n * 64, Served::L1)));
+    let loads = rounds(|w, n| (0..6).for_each(|_| w.load(0, register(0), n * 64, ServedBy::L1)));
     assert_round(round_cycles(&parameters, &loads), 3.0);
-    let stores = rounds(|w, n| (0..6).for_each(|_| w.store(0, n * 64, Served::L1)));
+    let stores = rounds(|w, n| (0..6).for_each(|_| w.store(0, n * 64, ServedBy::L1)));
     assert_round(round_cycles(&parameters, &stores), 6.0);
     // Four of one kind and two of another: multiplications take integer ports, vectors have their own.
     let mixed = |operation: OperationClass| {
@@ -80,7 +80,7 @@ fn assert_round(cycles: f64, expected: f64) {
 fn a_full_scheduler_stops_dispatch() {
     // A miss, then a chain of 39 additions on its value: five chains fit a reorder buffer of 224.
     let chains = rounds(|w, n| {
-        w.load(0, register(0), n * 64, Served::Memory);
+        w.load(0, register(0), n * 64, ServedBy::Memory);
         (0..39).for_each(|_| w.add(register(0), register(0)));
     });
     let with = |scheduler: usize| {
@@ -96,7 +96,7 @@ fn a_full_scheduler_stops_dispatch() {
     // Vectors have a scheduler of their own.
     let other = CoreParameters { scheduler: 8, vector_scheduler: Some(4096), ..parameters() };
     let vectors = rounds(|w, n| {
-        w.load(0, VECTOR, n * 64, Served::Memory);
+        w.load(0, VECTOR, n * 64, ServedBy::Memory);
         (0..39).for_each(|_| w.push(instruction(OperationClass::Vector, &[VECTOR], &[VECTOR]), &[]));
     });
     let cycles = run(&other, &[far(2000.0, 0.0)], &vectors)[0] / 1000.0;
@@ -106,7 +106,7 @@ fn a_full_scheduler_stops_dispatch() {
 #[test]
 fn loads_that_wait_for_their_lines_leave_the_scheduler() {
     let parameters = CoreParameters { scheduler: 8, ..parameters() };
-    let loads = rounds(|w, n| w.load(0, register(0), n * 64, Served::Memory));
+    let loads = rounds(|w, n| w.load(0, register(0), n * 64, ServedBy::Memory));
     assert_eq!(run(&parameters, &[far(2000.0, 0.0)], &loads)[0], 200_000.0);
 }
 
@@ -114,7 +114,7 @@ fn loads_that_wait_for_their_lines_leave_the_scheduler() {
 fn lines_of_the_last_level_come_one_after_another() {
     let mut parameters = parameters();
     (parameters.caches.l3_interval, parameters.caches.l3_demand_interval) = (6.0, 8.0);
-    let loads = rounds(|w, n| w.load(0, register(0), n * 64, Served::L3));
+    let loads = rounds(|w, n| w.load(0, register(0), n * 64, ServedBy::L3));
     assert_eq!(round_cycles(&parameters, &loads), 8.0);
 }
 
@@ -122,11 +122,11 @@ fn lines_of_the_last_level_come_one_after_another() {
 fn lines_come_to_the_first_level_one_after_another() {
     let mut parameters = parameters();
     (parameters.caches.fill_interval, parameters.caches.store_fill_interval) = (4.0, 6.0);
-    let loads = rounds(|w, n| w.load(0, register(0), n * 64, Served::L2));
+    let loads = rounds(|w, n| w.load(0, register(0), n * 64, ServedBy::L2));
     assert_eq!(round_cycles(&parameters, &loads), 4.0);
     let copies = rounds(|w, n| {
-        w.load(0, register(0), n * 64, Served::L2);
-        w.store(register(0), (1 << 30) + n * 64, Served::L2);
+        w.load(0, register(0), n * 64, ServedBy::L2);
+        w.store(register(0), (1 << 30) + n * 64, ServedBy::L2);
     });
     assert_eq!(round_cycles(&parameters, &copies), 10.0);
 }
@@ -137,11 +137,11 @@ fn a_walk_takes_its_own_latency_beside_its_loads() {
     let chain = |served| {
         rounds(|w, n| {
             w.load(register(0), register(0), n * 64, served);
-            w.window.accesses.last_mut().unwrap().walk = Walk { caches: [1, 0, 0], ..Walk::default() };
+            w.window.accesses.last_mut().unwrap().walk = WalkLoads { caches: [1, 0, 0], ..WalkLoads::default() };
         })
     };
-    assert_eq!(round_cycles(&parameters, &chain(Served::L1)), 7.0 + 5.0 + 30.0 + 5.0);
-    let data = rounds(|w, n| w.load(register(0), register(0), n * 64, Served::Memory));
+    assert_eq!(round_cycles(&parameters, &chain(ServedBy::L1)), 7.0 + 5.0 + 30.0 + 5.0);
+    let data = rounds(|w, n| w.load(register(0), register(0), n * 64, ServedBy::Memory));
     let data = round_cycles(&parameters, &data);
-    assert_eq!(round_cycles(&parameters, &chain(Served::Memory)), 7.0 + 5.0 + 100.0 + data);
+    assert_eq!(round_cycles(&parameters, &chain(ServedBy::Memory)), 7.0 + 5.0 + 100.0 + data);
 }

@@ -83,17 +83,17 @@ const FAR: [f32; 16] = [
 ];
 
 /// Returns a lane whose memory is all far, at this latency and with these cycles for each line.
-fn far(latency: f32, interval: f32) -> Lane {
+fn far(latency: f32, interval: f32) -> MemoryLane {
     let near = MemoryParameters { latency: 200.0, ..MemoryParameters::default() };
-    Lane { pages: NearPages::AllFar, near, far: MemoryParameters { latency, interval, ..near } }
+    MemoryLane { pages: NearPages::AllFar, near, far: MemoryParameters { latency, interval, ..near } }
 }
 
-fn far_lanes() -> Vec<Lane> {
+fn far_lanes() -> Vec<MemoryLane> {
     FAR.iter().map(|latency| far(*latency, 0.0)).collect()
 }
 
 /// Returns the cycles of a program in each lane.
-fn run(parameters: &CoreParameters, lanes: &[Lane], written: &Written) -> Vec<f64> {
+fn run(parameters: &CoreParameters, lanes: &[MemoryLane], written: &Written) -> Vec<f64> {
     let mut replay = CoreReplay::new(parameters, lanes, 0).unwrap();
     replay.run(&written.window, &written.blocks).cycles
 }

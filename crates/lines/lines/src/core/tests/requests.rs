@@ -2,12 +2,12 @@
 
 use super::written::{random, register};
 use super::*;
-use crate::window::Served;
+use crate::window::ServedBy;
 use proptest::prelude::*;
 
 /// Returns a lane in which placement 1 is near.
-fn lane(latency: f32) -> Lane {
-    Lane {
+fn lane(latency: f32) -> MemoryLane {
+    MemoryLane {
         pages: NearPages::Placement(1),
         near: MemoryParameters { latency: 150.0, interval: 9.5, ..MemoryParameters::default() },
         ..far(latency, 0.0)
@@ -69,7 +69,7 @@ fn a_chain_is_one_request_after_the_other_and_independent_loads_wait_for_buffers
     let chain = |base| {
         let mut written = Written::default();
         (0..30).for_each(|n| {
-            written.load(base, register(0), n * 64, Served::Memory);
+            written.load(base, register(0), n * 64, ServedBy::Memory);
             written.add(register(0), register(0));
         });
         FarRequests::new(&parameters(), far(600.0, 0.0))

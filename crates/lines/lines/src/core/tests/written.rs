@@ -3,7 +3,7 @@
 use crate::instruction::{
     BlockEnding, CodeBlock, FLAGS, GENERAL, Instruction, MemoryUse, OperationClass, Register,
 };
-use crate::window::{BlockStep, CodeFetch, LineAccess, Prefetch, RecordedWindow, Served, Walk, WriteBack};
+use crate::window::{BlockStep, CodeFetch, LineAccess, Prefetch, RecordedWindow, ServedBy, WalkLoads, WriteBack};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -39,8 +39,8 @@ pub(crate) fn instruction(
 }
 
 /// Returns an access of 8 bytes, by the first instruction of its block.
-pub(crate) fn access(address: u64, is_store: bool, served: Served) -> LineAccess {
-    LineAccess { instruction: 0, address, bytes: 8, is_store, served, near: 0, walk: Walk::default() }
+pub(crate) fn access(address: u64, is_store: bool, served: ServedBy) -> LineAccess {
+    LineAccess { instruction: 0, address, bytes: 8, is_store, served, near: 0, walk: WalkLoads::default() }
 }
 
 impl Written {
@@ -61,7 +61,7 @@ impl Written {
     }
 
     /// Adds a fetch of code for the last instruction.
-    pub(crate) fn fetch(&mut self, line: u64, served: Served) {
+    pub(crate) fn fetch(&mut self, line: u64, served: ServedBy) {
         let step = self.window.steps.len() as u32 - 1;
         self.window.fetches.push(CodeFetch { step, line, served, near: 0 });
     }
@@ -72,14 +72,14 @@ impl Written {
     }
 
     /// Adds a load.
-    pub(crate) fn load(&mut self, base: Register, target: Register, address: u64, served: Served) {
+    pub(crate) fn load(&mut self, base: Register, target: Register, address: u64, served: ServedBy) {
         let mut load = instruction(OperationClass::Integer, &[], &[target]);
         (load.address[0], load.memory) = (base, MemoryUse::Load);
         self.push(load, &[access(address, false, served)]);
     }
 
     /// Adds a store.
-    pub(crate) fn store(&mut self, source: Register, address: u64, served: Served) {
+    pub(crate) fn store(&mut self, source: Register, address: u64, served: ServedBy) {
         let mut store = instruction(OperationClass::Integer, &[source], &[]);
         store.memory = MemoryUse::Store;
         self.push(store, &[access(address, true, served)]);
@@ -92,7 +92,7 @@ impl Written {
     }
 
     /// Adds a prefetch that the last access caused.
-    pub(crate) fn prefetch(&mut self, line: u64, served: Served) {
+    pub(crate) fn prefetch(&mut self, line: u64, served: ServedBy) {
         let after = self.window.accesses.len() as u32 - 1;
         self.window.prefetches.push(Prefetch { after, line, served, near: 0 });
     }
@@ -150,12 +150,12 @@ impl Written {
         };
         let mut one = instruction(operation, &[register(source)], &[register(target)]);
         (one.slots, one.memory) = (1 + slots / 8, memory);
-        let levels = [Served::L2, Served::L3, Served::Peer, Served::Memory, Served::Memory];
-        let served = levels.get(usize::from(served_number)).copied().unwrap_or(Served::L1);
+        let levels = [ServedBy::L2, ServedBy::L3, ServedBy::Peer, ServedBy::Memory, ServedBy::Memory];
+        let served = levels.get(usize::from(served_number)).copied().unwrap_or(ServedBy::L1);
         let mut first = access(line * 64 + word * 8, false, served);
         first.near = near;
         if walked == 0 {
-            first.walk = Walk { is_second_level_hit: false, caches: [1, 1, 0], memory: line as u8 % 2 };
+            first.walk = WalkLoads { is_second_level_hit: false, caches: [1, 1, 0], memory: line as u8 % 2 };
         }
         let store = LineAccess { is_store: true, ..first };
         match memory {
@@ -174,11 +174,11 @@ impl Written {
             }
             MemoryUse::Store | MemoryUse::NontemporalStore => self.finish(one, &[store], mispredicted),
             MemoryUse::Modify => {
-                self.finish(one, &[first, LineAccess { served: Served::L1, ..store }], mispredicted)
+                self.finish(one, &[first, LineAccess { served: ServedBy::L1, ..store }], mispredicted)
             }
         }
         match mispredicted {
-            1 => self.prefetch(other * 64, Served::Memory),
+            1 => self.prefetch(other * 64, ServedBy::Memory),
             2 => self.write_back(other * 64),
             _ => {}
         }

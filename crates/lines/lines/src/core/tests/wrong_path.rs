@@ -3,7 +3,7 @@
 use super::written::{access, instruction, register};
 use super::*;
 use crate::instruction::{BlockEnding, CodeBlock, FLAGS, Instruction, MemoryUse, OperationClass, Register};
-use crate::window::{BlockStep, RecordedWindow, Served};
+use crate::window::{BlockStep, RecordedWindow, ServedBy};
 
 /// Latency of memory, in cycles.
 const LATENCY: f32 = 600.0;
@@ -30,7 +30,7 @@ fn probes(base: Register, written: Register) -> (Vec<CodeBlock>, RecordedWindow)
     for round in 0..ROUNDS {
         let first_access = window.accesses.len() as u32;
         window.steps.push(BlockStep { block: 0, instructions: 2, first_access, is_mispredicted: true });
-        window.accesses.push(access(round << 20, false, Served::Memory));
+        window.accesses.push(access(round << 20, false, ServedBy::Memory));
         let block = 1 + (round % 2) as u32;
         let first_access = window.accesses.len() as u32;
         window.steps.push(BlockStep { block, instructions: 1, first_access, is_mispredicted: false });
@@ -87,7 +87,7 @@ fn an_unknown_wrong_way_makes_nothing_early() {
 fn lanes_do_not_mix() {
     let (blocks, window) = probes(register(2), register(3));
     let lanes = far_lanes();
-    let run = |lanes: &[Lane]| CoreReplay::new(&parameters(), lanes, 0).unwrap().run(&window, &blocks).cycles;
+    let run = |lanes: &[MemoryLane]| CoreReplay::new(&parameters(), lanes, 0).unwrap().run(&window, &blocks).cycles;
     let all = run(&lanes);
     for (index, lane) in lanes.iter().enumerate() {
         assert_eq!(run(&[*lane])[0], all[index], "lane {index}");

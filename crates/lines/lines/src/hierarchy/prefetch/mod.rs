@@ -26,7 +26,7 @@ mod stride;
 use crate::processor::{Prefetchers, StreamReach};
 use next_line::NextLine;
 pub(super) use streams::LinesAhead;
-use streams::Streams;
+use streams::TrackedPages;
 use stride::Strides;
 
 /// Prefetchers of a core.
@@ -34,7 +34,7 @@ use stride::Strides;
 pub(super) struct Learned {
     next_line: Option<NextLine>,
     strides: Option<Strides>,
-    streams: Option<Streams>,
+    streams: Option<TrackedPages>,
 }
 
 impl Learned {
@@ -43,7 +43,7 @@ impl Learned {
         Learned {
             next_line: on.next_line.then(NextLine::new),
             strides: on.stride.then(Strides::new),
-            streams: on.streams.then(|| Streams::new(reach)),
+            streams: on.streams.then(|| TrackedPages::new(reach)),
         }
     }
 

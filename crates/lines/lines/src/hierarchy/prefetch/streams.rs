@@ -73,16 +73,16 @@ impl Iterator for LinesAhead {
 
 /// Tracked pages, the most recent first.
 #[derive(Clone, Debug)]
-pub(super) struct Streams {
+pub(super) struct TrackedPages {
     reach: StreamReach,
     streams: [Stream; PAGES],
     /// Number of requests so far.
     requests: u64,
 }
 
-impl Streams {
-    pub(super) fn new(reach: StreamReach) -> Streams {
-        Streams { reach, streams: [Stream::new(u64::MAX, 0); PAGES], requests: 0 }
+impl TrackedPages {
+    pub(super) fn new(reach: StreamReach) -> TrackedPages {
+        TrackedPages { reach, streams: [Stream::new(u64::MAX, 0); PAGES], requests: 0 }
     }
 
     /// Trains the prefetcher with a line that the first level requested. Returns the lines to bring.
@@ -171,13 +171,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn asked(streams: &mut Streams, line: u64) -> Vec<u64> {
+    fn asked(streams: &mut TrackedPages, line: u64) -> Vec<u64> {
         streams.requested(line).collect()
     }
 
     #[test]
     fn a_stream_runs_ahead_two_lines_at_a_time_to_twenty() {
-        let mut streams = Streams::new(StreamReach::INTEL);
+        let mut streams = TrackedPages::new(StreamReach::INTEL);
         assert!([0, 1].iter().all(|line| asked(&mut streams, *line).is_empty()));
         for line in 2..19 {
             let first = line + 1 + (line - 2);
@@ -193,7 +193,7 @@ mod tests {
     /// With a reach of more than a page, a scan continues in the following pages and requests each line once.
     #[test]
     fn a_stream_that_crosses_pages_never_stops() {
-        let mut streams = Streams::new(StreamReach { lines: 80, lines_beside_hits: 20, crosses_pages: true });
+        let mut streams = TrackedPages::new(StreamReach { lines: 80, lines_beside_hits: 20, crosses_pages: true });
         let mut all = Vec::new();
         for line in 640..2000u64 {
             all.extend(streams.requested(line));
@@ -207,7 +207,7 @@ mod tests {
         /// In both directions, a scan of a page requests each of its lines once, except for the first three.
         #[test]
         fn a_page_is_covered_and_never_left(page in 1u64..1 << 40, is_back: bool) {
-            let mut streams = Streams::new(StreamReach::INTEL);
+            let mut streams = TrackedPages::new(StreamReach::INTEL);
             let mut lines: Vec<u64> = (page << 6..(page + 1) << 6).collect();
             if is_back {
                 lines.reverse();
@@ -222,7 +222,7 @@ mod tests {
         /// Streams in up to 32 pages do not disturb each other.
         #[test]
         fn pages_are_followed_apart(pages in 1u64..=PAGES as u64) {
-            let mut streams = Streams::new(StreamReach::INTEL);
+            let mut streams = TrackedPages::new(StreamReach::INTEL);
             let mut count = 0;
             for line in 0..64 {
                 count += (0..pages).map(|page| streams.requested(page << 6 | line).count()).sum::<usize>();
@@ -236,9 +236,9 @@ mod tests {
     #[test]
     fn a_stream_reaches_less_far_beside_one_that_hits() {
         let reach = StreamReach { lines: 60, lines_beside_hits: 25, crosses_pages: true };
-        let mut streams = Streams::new(reach);
+        let mut streams = TrackedPages::new(reach);
         let mut ahead = 0;
-        let mut run = |streams: &mut Streams, from: u64, other_hits: Option<bool>| {
+        let mut run = |streams: &mut TrackedPages, from: u64, other_hits: Option<bool>| {
             for line in from..from + 200 {
                 if let Some(last) = streams.requested((1 << 30) + line).last() {
                     ahead = last - (1 << 30) - line;
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn more_pages_than_are_followed_are_forgotten() {
-        let mut streams = Streams::new(StreamReach::INTEL);
+        let mut streams = TrackedPages::new(StreamReach::INTEL);
         let pages = PAGES as u64 + 1;
         for line in 0..64 {
             assert!((0..pages).all(|page| streams.requested(page << 6 | line).count() == 0));
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn jumps_and_turns_are_no_stream() {
-        let mut streams = Streams::new(StreamReach::INTEL);
+        let mut streams = TrackedPages::new(StreamReach::INTEL);
         for line in [0, 30, 5, 31, 6, 32, 7, 33, 7, 8, 7, 8, 7] {
             assert!(asked(&mut streams, line).is_empty(), "line {line}");
         }

@@ -8,7 +8,7 @@ fn with(prefetchers: &str) -> Hierarchy {
     Hierarchy::new(&processor.parse().unwrap(), 1, &[PagePlacement::AllNear]).unwrap()
 }
 
-fn load_at(hierarchy: &mut Hierarchy, instruction: u64, address: u64) -> Served {
+fn load_at(hierarchy: &mut Hierarchy, instruction: u64, address: u64) -> ServedBy {
     hierarchy.access(&Request { thread: 0, address, kind: Kind::Load, instruction }).served
 }
 
@@ -34,7 +34,7 @@ fn a_scan_misses_the_first_lines_of_a_page_only() {
             let counters = scan(&mut with(prefetchers), addresses());
             let misses = counters.misses();
             assert!(misses <= most * pages + 3, "{prefetchers}, a step of {step}: {misses}");
-            let from_memory = counters.prefetches[Served::Memory as usize] + misses;
+            let from_memory = counters.prefetches[ServedBy::Memory as usize] + misses;
             assert_eq!(from_memory, pages * 64, "{prefetchers}, a step of {step}: every line comes once");
         }
         let descending = scan(&mut with(ALL), (0..pages * 4096u64).rev().step_by(step));
@@ -51,7 +51,7 @@ fn a_stride_of_three_lines_is_found_by_its_instruction_alone() {
     let counters = scan(&mut with("stride"), addresses());
     // The first load in each page of 21 is not foreseen from the last.
     assert!(counters.misses() <= lines / 64 + 3, "{} of {loads}", counters.misses());
-    assert!(counters.prefetches[Served::Memory as usize] < loads);
+    assert!(counters.prefetches[ServedBy::Memory as usize] < loads);
 }
 
 #[test]
@@ -69,12 +69,12 @@ fn a_random_chase_triggers_next_to_nothing() {
 fn a_line_is_in_the_first_level_or_the_second_by_its_prefetcher() {
     let mut hierarchy = with("next-line");
     let served = [0, 1, 2, 3].map(|line| load_at(&mut hierarchy, 1, line * 64));
-    assert_eq!(served, [Served::Memory, Served::Memory, Served::L1, Served::L1]);
+    assert_eq!(served, [ServedBy::Memory, ServedBy::Memory, ServedBy::L1, ServedBy::L1]);
     let brought = hierarchy.prefetched();
-    assert_eq!(brought, [Prefetched { line: 4 * 64, served: Served::Memory, near: 1 }]);
+    assert_eq!(brought, [Prefetched { line: 4 * 64, served: ServedBy::Memory, near: 1 }]);
     let mut hierarchy = with("streams");
     let served = [0, 1, 2, 3, 4].map(|line| load_at(&mut hierarchy, 1, line * 64));
-    assert_eq!(served, [Served::Memory, Served::Memory, Served::Memory, Served::L2, Served::L2]);
+    assert_eq!(served, [ServedBy::Memory, ServedBy::Memory, ServedBy::Memory, ServedBy::L2, ServedBy::L2]);
     // A second use of a line asks for nothing more.
     let mut hierarchy = with(ALL);
     [0, 1, 2, 0, 1, 2].iter().for_each(|line| _ = load_at(&mut hierarchy, 1, line * 64));
@@ -103,7 +103,7 @@ proptest! {
                 load_at(&mut hierarchy, instruction, address);
                 for brought in hierarchy.prefetched() {
                     prop_assert_eq!(brought.line >> 12, address >> 12);
-                    prop_assert!(brought.served != Served::L1 && brought.line % 64 == 0);
+                    prop_assert!(brought.served != ServedBy::L1 && brought.line % 64 == 0);
                 }
                 address = address.wrapping_add_signed(step);
             }

@@ -143,10 +143,10 @@ proptest! {
         net.run(Time::from_us(20_000));
         net.around.faults = Faults::default();
         net.run(Time::from_us(120_000));
-        let flows = |node: &mut Node| -> Vec<FlowKey> {
+        let flows = |node: &mut Node| -> Vec<SourceFlow> {
             node.core.view.counting().iter().map(|told| (told.src, told.flow)).collect()
         };
-        let known: Vec<Vec<FlowKey>> = net.nodes.iter_mut().map(flows).collect();
+        let known: Vec<Vec<SourceFlow>> = net.nodes.iter_mut().map(flows).collect();
         prop_assert!(known.iter().all(|flows| flows.len() == 9 && *flows == known[0]), "{known:?}");
         net.run(END);
         prop_assert!(net.nodes.iter_mut().all(|node| node.core.view.is_idle() && node.next_wake().is_none()));

@@ -27,13 +27,13 @@ pub(super) struct Net {
 pub(super) struct Wires {
     pub(super) plan: Arc<TorusPlan>,
     /// Links as each node knows them, by node.
-    pub(super) maps: Vec<Map>,
+    pub(super) maps: Vec<RackMap>,
     pub(super) links: Vec<LinkStates>,
     pub(super) lines: Vec<Line>,
     pub(super) down: Vec<u32>,
     pub(super) at: u32,
     /// Searches for better routings, with the nodes that started them.
-    pub(super) sought: Vec<(u32, Problem)>,
+    pub(super) sought: Vec<(u32, SelectionProblem)>,
     /// Frames that left the rack, each with its gateway.
     pub(super) to_hosts: Vec<(u32, Vec<u8>)>,
     /// Packets under way, each with its link, by arrival time and serial number.
@@ -42,7 +42,7 @@ pub(super) struct Wires {
     pub(super) random: u64,
     pub(super) faults: Faults,
     pub(super) checks: Checks,
-    pub(super) opened: BTreeMap<FlowKey, u32>,
+    pub(super) opened: BTreeMap<SourceFlow, u32>,
     pub(super) complete: BTreeMap<u32, Time>,
     pub(super) acknowledged: Vec<u32>,
     pub(super) given_up: Vec<u32>,
@@ -73,8 +73,8 @@ pub(super) fn payload(packet: &Packet) -> u64 {
     if Kind::from_packet(packet).is_some_and(Kind::is_data) { (packet.len() - DATA_HEADER) as u64 } else { 0 }
 }
 
-impl Around for Wires {
-    fn map(&mut self) -> &mut Map {
+impl NodeServices for Wires {
+    fn map(&mut self) -> &mut RackMap {
         &mut self.maps[self.at as usize]
     }
     fn links(&mut self) -> &mut LinkStates {
@@ -122,16 +122,16 @@ impl Around for Wires {
         self.cross(at, link, packet);
         Ok(())
     }
-    fn fill(&mut self, flow: FlowKey, offset: u64, into: &mut [u8]) {
+    fn fill(&mut self, flow: SourceFlow, offset: u64, into: &mut [u8]) {
         content::fill(flow, offset, into);
     }
-    fn deliver(&mut self, flow: FlowKey, offset: u64, bytes: &[u8]) {
+    fn deliver(&mut self, flow: SourceFlow, offset: u64, bytes: &[u8]) {
         self.checks.deliver(flow, offset, bytes);
     }
     fn to_host(&mut self, frame: &[u8]) {
         self.to_hosts.push((self.at, frame.to_vec()));
     }
-    fn seek(&mut self, problem: Problem) {
+    fn seek(&mut self, problem: SelectionProblem) {
         self.sought.push((self.at, problem));
     }
     fn happened(&mut self, now: Time, event: Event) {
@@ -157,7 +157,7 @@ impl Net {
     pub(super) fn new(plan: Arc<TorusPlan>, faults: Faults, seed: u64) -> Net {
         let links = plan.setup.graph.links() as usize;
         let around = Wires {
-            maps: (0..plan.nodes()).map(|_| Map::whole(&plan.setup.graph, plan.setup.params.trees)).collect(),
+            maps: (0..plan.nodes()).map(|_| RackMap::whole(&plan.setup.graph, plan.setup.params.trees)).collect(),
             links: vec![LinkStates::default(); plan.nodes() as usize],
             sought: Vec::new(),
             to_hosts: Vec::new(),
@@ -236,7 +236,7 @@ impl Net {
 
     /// Returns the number of nodes that know exactly these links to be down.
     pub(super) fn know(&self, down: &[u32]) -> usize {
-        let left = |map: &Map| map.links().collect::<BTreeSet<u32>>();
+        let left = |map: &RackMap| map.links().collect::<BTreeSet<u32>>();
         let links = self.around.plan.setup.graph.links();
         let expected: BTreeSet<u32> = (0..links).filter(|link| !down.contains(link)).collect();
         self.around.maps.iter().filter(|map| left(map) == expected).count()

@@ -5,7 +5,7 @@ use super::net::{Faults, Net};
 use super::*;
 use std::fmt::Write;
 use unrack_protocol::r2c2::node::WorldLimits;
-use unrack_rack::Failure;
+use unrack_rack::ScheduledFailure;
 use unrack_sim::network::Pace;
 use unrack_sim::site::{Ethernet, SwitchBuffer};
 use unrack_sim::topology::Topology;
@@ -141,7 +141,7 @@ fn simulated(script: &Script) -> Seen {
     let link = unrack_sim::topology::Link { pace: Pace::new(LINK.rate), propagation: LINK.propagation };
     let topology = Topology::direct(graph, link);
     let failure = |((a, b), from, until, after): &((u32, u32), Time, Time, Time)| faults::Downtime {
-        what: faults::Broken::Between(*a, *b),
+        what: faults::BrokenPart::Between(*a, *b),
         from: *from,
         until: *until,
         every: None,
@@ -169,7 +169,7 @@ fn live(script: &Script) -> Seen {
     let mut network = network("torus", &format!("[{NODES}]"));
     network.link = LINK;
     network.switch.buffer = unrack_rack::BufferSize::Limited(Bytes::new(script.queue));
-    let failure = |((a, b), from, until, after): &((u32, u32), Time, Time, Time)| Failure {
+    let failure = |((a, b), from, until, after): &((u32, u32), Time, Time, Time)| ScheduledFailure {
         node: None,
         switch: None,
         between: Some((*a, *b)),

@@ -3,11 +3,11 @@
 use rustix::event::{PollFd, Timespec};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use unrack_keys::shares::{Peer, Shares};
-use unrack_node::pages::Pages;
+use unrack_keys::shares::{Peer, PeerShares};
+use unrack_node::pages::NodePages;
 use unrack_node::part::SessionPages;
 use unrack_node::{Listen, Options, RunningNode};
-use unrack_pager::node::{Address, Client, Error, PageCompletion, Settings};
+use unrack_pager::node::{Address, Client, Error, PageCompletion, NodeSettings};
 use unrack_units::Bytes;
 
 pub(crate) use unrack_wire::PAGE;
@@ -53,15 +53,15 @@ pub(crate) fn tcp_node(capacity: Bytes) -> RunningNode {
 }
 
 /// Returns the pages of a session, and the shares of a node with `capacity` pages.
-pub(crate) fn session_pages(capacity: u64) -> (Arc<Shares>, Pages) {
-    let shares = Shares::new(capacity, capacity);
+pub(crate) fn session_pages(capacity: u64) -> (Arc<PeerShares>, NodePages) {
+    let shares = PeerShares::new(capacity, capacity);
     let part = SessionPages::new(shares.account(Peer::User(0)), 0).unwrap();
-    (shares, Pages::new(part))
+    (shares, NodePages::new(part))
 }
 
 /// Returns the settings of a client that reaches the node.
-pub(crate) fn settings(node: &RunningNode) -> Settings {
-    Settings::new(match node.address() {
+pub(crate) fn settings(node: &RunningNode) -> NodeSettings {
+    NodeSettings::new(match node.address() {
         Listen::Tcp(std::net::SocketAddr::V4(address)) => tcp(address.port()),
         Listen::Tcp(other) => panic!("not an address of IPv4: {other}"),
         Listen::Shared(path) => Address::Shared(path.to_str().unwrap().to_owned()),
@@ -77,7 +77,7 @@ pub(crate) fn connect(node: &RunningNode) -> Client {
 }
 
 /// Returns the error of a client that the node refuses.
-pub(crate) fn refusal(settings: &Settings) -> Error {
+pub(crate) fn refusal(settings: &NodeSettings) -> Error {
     match Client::connect(settings) {
         Ok(_) => panic!("a session where none should be"),
         Err(error) => error,

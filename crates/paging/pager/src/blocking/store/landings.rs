@@ -9,7 +9,7 @@ use crate::den::{self, LANDINGS};
 use crate::memory::Memory;
 use crate::node::{self, Address, Client, PageCompletion};
 use crate::sys::PAGE;
-use crate::table::Id;
+use crate::table::RecordId;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use rustix::event::PollFd;
@@ -22,8 +22,8 @@ const SPARE: usize = 64;
 const SECOND_THOUGHT_NS: u64 = 5_000_000_000;
 
 /// Load of a page that is in flight from the node.
-struct Load {
-    id: Id,
+struct PageLoad {
+    id: RecordId,
     landing: u32,
 }
 
@@ -31,7 +31,7 @@ struct Load {
 pub(super) struct Node {
     pub client: Client,
     pub done: Vec<PageCompletion>,
-    loads: Vec<Load>,
+    loads: Vec<PageLoad>,
     /// Landings that have memory but hold no page that is needed.
     spare: Vec<u32>,
     /// Landings without memory.
@@ -51,7 +51,7 @@ impl Node {
         let timeout_ns = control.settings.patience_ns.load(Relaxed);
         let waited_ns = Some(&slot.waited_ns);
         let patience_ns = timeout_ns.saturating_add(SECOND_THOUGHT_NS);
-        let settings = node::Settings { timeout_ns, waited_ns, patience_ns, ..node::Settings::new(address) };
+        let settings = node::NodeSettings { timeout_ns, waited_ns, patience_ns, ..node::NodeSettings::new(address) };
         let client = Client::connect(&settings)?;
         slot.waited_ns.store(0, Relaxed);
         Ok(Node {
@@ -88,30 +88,30 @@ impl Node {
     }
 
     /// Notes that a page is being loaded into a landing.
-    pub(super) fn loading(&mut self, id: Id, landing: u32) {
-        self.loads.push(Load { id, landing });
+    pub(super) fn loading(&mut self, id: RecordId, landing: u32) {
+        self.loads.push(PageLoad { id, landing });
     }
 
     /// Returns the address of a page that was loaded, or `None` if the page is not in a landing.
-    pub(super) fn landed(&self, id: Id) -> Option<usize> {
+    pub(super) fn landed(&self, id: RecordId) -> Option<usize> {
         let load = self.loads.iter().find(|load| load.id == id)?;
         Some(den::landing(load.landing))
     }
 
     /// Notes that a loaded page was moved out of its landing, which therefore has no memory now.
-    pub(super) fn bare_landing(&mut self, id: Id) {
+    pub(super) fn bare_landing(&mut self, id: RecordId) {
         let landing = self.end_load(id);
         self.bare.push(landing);
     }
 
     /// Notes that a loaded page is not needed, so that its landing is spare.
-    pub(super) fn spare_landing(&mut self, id: Id) {
+    pub(super) fn spare_landing(&mut self, id: RecordId) {
         let landing = self.end_load(id);
         self.spare.push(landing);
     }
 
     /// Makes the memory of a slot a landing if there are few spare landings. Returns false if the slot is still full.
-    pub(super) fn land_slot(&mut self, memory: &Memory, id: Id) -> bool {
+    pub(super) fn land_slot(&mut self, memory: &Memory, id: RecordId) -> bool {
         if self.spare.len() >= SPARE {
             return false;
         }
@@ -130,7 +130,7 @@ impl Node {
         PollFd::from_borrowed_fd(self.client.fd(), self.client.interest())
     }
 
-    fn end_load(&mut self, id: Id) -> u32 {
+    fn end_load(&mut self, id: RecordId) -> u32 {
         let at = self.loads.iter().position(|load| load.id == id).expect("it was being loaded");
         self.loads.swap_remove(at).landing
     }

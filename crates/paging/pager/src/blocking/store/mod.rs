@@ -15,14 +15,14 @@ mod landings;
 mod slots;
 
 use self::landings::Node;
-use self::slots::Slots;
+use self::slots::SlotsToEmpty;
 use crate::control::{ControlHead, ProcessSlot};
 use crate::den;
 use crate::gate;
 use crate::memory::Memory;
 use crate::node::{self, Owed, PageCompletion, Rejected};
 use crate::sys::PAGE;
-use crate::table::{Contents, Id, PageTable, State};
+use crate::table::{PageLocation, RecordId, PageTable, State};
 use rustix::event::PollFd;
 
 /// Contents of the evicted pages of one process.
@@ -30,13 +30,13 @@ pub(super) struct Store {
     control: &'static ControlHead,
     slot: &'static ProcessSlot,
     node: Option<Node>,
-    slots: Slots,
+    slots: SlotsToEmpty,
 }
 
 impl Store {
     /// Makes the store of the process that has this `slot`; it is not connected to a node yet.
     pub(super) fn new(control: &'static ControlHead, slot: &'static ProcessSlot) -> Store {
-        Store { control, slot, node: None, slots: Slots::default() }
+        Store { control, slot, node: None, slots: SlotsToEmpty::default() }
     }
 
     /// Connects to the run's memory node. Called just before the first page is sent there, because most forked processes never send a page.
@@ -91,31 +91,31 @@ impl Store {
     }
 
     /// Returns the address of the contents of a page that is out of the program, or `None` if they are not in this process.
-    pub(super) fn contents(&self, table: &PageTable, id: Id) -> Option<usize> {
+    pub(super) fn contents(&self, table: &PageTable, id: RecordId) -> Option<usize> {
         match table.get(id).contents {
-            Contents::Slot => Some(den::slot(id)),
-            Contents::Landed => self.node.as_ref()?.landed(id),
-            Contents::Leaving | Contents::AtNode | Contents::Coming => None,
+            PageLocation::Slot => Some(den::slot(id)),
+            PageLocation::Landed => self.node.as_ref()?.landed(id),
+            PageLocation::Leaving | PageLocation::AtNode | PageLocation::Coming => None,
         }
     }
 
     /// Notes that a page was moved out of the place that [`Store::contents`] returned. If that place was a landing, the landing has no
     /// memory now.
-    pub(super) fn moved(&mut self, table: &mut PageTable, id: Id) {
+    pub(super) fn moved(&mut self, table: &mut PageTable, id: RecordId) {
         let Some(node) = &mut self.node else { return };
         let record = table.get_mut(id);
-        if record.contents == Contents::Landed {
+        if record.contents == PageLocation::Landed {
             node.bare_landing(id);
         }
-        record.contents = Contents::Slot;
+        record.contents = PageLocation::Slot;
     }
 
     /// Sends an inactive page to the node. Returns false if the node is too busy now.
-    pub(super) fn send_out(&mut self, table: &mut PageTable, memory: &Memory, id: Id, changed: bool) -> bool {
+    pub(super) fn send_out(&mut self, table: &mut PageTable, memory: &Memory, id: RecordId, changed: bool) -> bool {
         let Some(node) = &mut self.node else { return true };
         let record = table.get_mut(id);
         if record.held && !changed {
-            record.contents = Contents::AtNode;
+            record.contents = PageLocation::AtNode;
             node.full_slots += 1;
             self.vacate(table, memory, id);
             return true;
@@ -123,7 +123,7 @@ impl Store {
         // SAFETY: the slot's page does not change while the record says that it is leaving.
         match unsafe { node.client.store(id, den::slot(id)) } {
             Ok(()) => {
-                record.contents = Contents::Leaving;
+                record.contents = PageLocation::Leaving;
                 node.full_slots += 1;
                 true
             }
@@ -135,21 +135,21 @@ impl Store {
     }
 
     /// Withdraws a page whose store was not sent yet, so that its contents are in its slot again. Returns whether that succeeded.
-    pub(super) fn withdraw(&mut self, table: &mut PageTable, id: Id) -> bool {
+    pub(super) fn withdraw(&mut self, table: &mut PageTable, id: RecordId) -> bool {
         let Some(node) = &mut self.node else { return false };
         let record = table.get_mut(id);
-        if record.contents != Contents::Leaving || !node.client.withdraw(id) {
+        if record.contents != PageLocation::Leaving || !node.client.withdraw(id) {
             return false;
         }
         node.full_slots -= 1;
-        (record.contents, record.held, record.dirty) = (Contents::Slot, false, true);
+        (record.contents, record.held, record.dirty) = (PageLocation::Slot, false, true);
         true
     }
 
     /// Requests the load of a page that is being fetched, unless the load is in flight or complete.
-    pub(super) fn ask_for(&mut self, table: &mut PageTable, memory: &Memory, id: Id) {
+    pub(super) fn ask_for(&mut self, table: &mut PageTable, memory: &Memory, id: RecordId) {
         let Some(node) = &mut self.node else { return };
-        if table.get(id).contents != Contents::AtNode {
+        if table.get(id).contents != PageLocation::AtNode {
             return;
         }
         let Some(landing) = node.take_landing(memory) else { return };
@@ -158,7 +158,7 @@ impl Store {
         match unsafe { node.client.load(id, at) } {
             Ok(()) => {
                 node.loading(id, landing);
-                table.get_mut(id).contents = Contents::Coming;
+                table.get_mut(id).contents = PageLocation::Coming;
             }
             Err(Rejected::Full) => node.give_landing_back(landing),
             Err(Rejected::NotHeld | Rejected::BadId) => gate::die(
@@ -195,27 +195,27 @@ impl Store {
         }
     }
 
-    fn stored(&mut self, table: &mut PageTable, memory: &Memory, id: Id) {
+    fn stored(&mut self, table: &mut PageTable, memory: &Memory, id: RecordId) {
         let record = table.get_mut(id);
         record.held = true;
         if record.state == State::Remote {
-            record.contents = Contents::AtNode;
+            record.contents = PageLocation::AtNode;
             return self.vacate(table, memory, id);
         }
         // Meanwhile the program needed the page again, or dropped it. Therefore its contents stay in the slot.
-        record.contents = Contents::Slot;
+        record.contents = PageLocation::Slot;
         if let Some(node) = &mut self.node {
             node.full_slots -= 1;
         }
     }
 
-    fn loaded(&mut self, table: &mut PageTable, id: Id) {
+    fn loaded(&mut self, table: &mut PageTable, id: RecordId) {
         let record = table.get_mut(id);
         if record.state != State::Free {
-            record.contents = Contents::Landed;
+            record.contents = PageLocation::Landed;
             return;
         }
-        record.contents = Contents::AtNode;
+        record.contents = PageLocation::AtNode;
         let Some(node) = &mut self.node else { return };
         if node.landed(id).is_some() {
             node.spare_landing(id);
@@ -223,7 +223,7 @@ impl Store {
     }
 
     /// Empties the slot of a page whose contents are at the node.
-    fn vacate(&mut self, table: &mut PageTable, memory: &Memory, id: Id) {
+    fn vacate(&mut self, table: &mut PageTable, memory: &Memory, id: RecordId) {
         let Some(node) = &mut self.node else { return };
         if node.land_slot(memory, id) {
             node.full_slots -= 1;
@@ -234,14 +234,14 @@ impl Store {
     }
 
     /// Stops tracking a page whose contents are not in the program, and has its slot emptied.
-    pub(super) fn discard(&mut self, table: &mut PageTable, id: Id) {
+    pub(super) fn discard(&mut self, table: &mut PageTable, id: RecordId) {
         table.detach(id);
         self.dropped(table, id);
         self.slots.discard(id);
     }
 
     /// Stops tracking a page whose contents, if any, are in the program.
-    pub(super) fn untrack(&mut self, table: &mut PageTable, id: Id) {
+    pub(super) fn untrack(&mut self, table: &mut PageTable, id: RecordId) {
         let record = table.get(id);
         match record.held || record.emptying {
             true => self.discard(table, id),
@@ -250,15 +250,15 @@ impl Store {
     }
 
     /// Handles a page in flight that the program dropped before the page was moved in.
-    pub(super) fn dropped(&mut self, table: &mut PageTable, id: Id) {
+    pub(super) fn dropped(&mut self, table: &mut PageTable, id: RecordId) {
         let Some(node) = &mut self.node else { return };
         let record = table.get_mut(id);
-        if record.contents == Contents::Landed && node.landed(id).is_some() {
-            record.contents = Contents::AtNode;
+        if record.contents == PageLocation::Landed && node.landed(id).is_some() {
+            record.contents = PageLocation::AtNode;
             node.spare_landing(id);
         }
-        if record.contents == Contents::Leaving && node.client.withdraw(id) {
-            (record.contents, record.held) = (Contents::Slot, false);
+        if record.contents == PageLocation::Leaving && node.client.withdraw(id) {
+            (record.contents, record.held) = (PageLocation::Slot, false);
             node.full_slots -= 1;
         }
     }
@@ -274,7 +274,7 @@ impl Store {
         slots.order(|id| is_forgotten(node.as_mut(), table, id));
     }
 
-    fn emptied(&mut self, table: &mut PageTable, id: Id, garbage: bool) {
+    fn emptied(&mut self, table: &mut PageTable, id: RecordId, garbage: bool) {
         table.get_mut(id).emptying = false;
         match (garbage, &mut self.node) {
             (true, _) => table.release(id),
@@ -285,10 +285,10 @@ impl Store {
 }
 
 /// Returns whether a record that is no longer needed is out of use at the node as well. Asks the node to drop its copy if necessary.
-fn is_forgotten(node: Option<&mut Node>, table: &mut PageTable, id: Id) -> bool {
+fn is_forgotten(node: Option<&mut Node>, table: &mut PageTable, id: RecordId) -> bool {
     let Some(node) = node else { return true };
     let record = table.get_mut(id);
-    if matches!(record.contents, Contents::Leaving | Contents::Coming) {
+    if matches!(record.contents, PageLocation::Leaving | PageLocation::Coming) {
         return false;
     }
     if record.held && node.client.forget(&[id]) == 0 {

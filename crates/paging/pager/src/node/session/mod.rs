@@ -39,43 +39,43 @@ impl From<Malformed> for SessionError {
 
 /// Request of the caller, in the order in which the caller made it.
 #[derive(Debug, Clone, Copy)]
-enum Wish {
+enum SessionRequest {
     Store { id: u32, at: usize },
-    Load { id: u32, target: Target },
+    Load { id: u32, target: ReplyTarget },
     Forget { id: u32, count: u16 },
 }
 
 /// One contiguous part of the outgoing stream: a header or a page.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
-    content: Content,
+struct StreamPiece {
+    content: PageContent,
     /// True for the last part of a message that the node will answer.
     ends: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Content {
+enum PageContent {
     Head([u8; HEADER]),
     Page(usize),
 }
 
 /// Request that the node will answer. The request is in the outbox or was sent.
 #[derive(Debug, Clone, Copy)]
-struct Awaited {
+struct AwaitedReply {
     request: Header,
     reply: [u8; HEADER],
 }
 
 /// Address where a page from a reply belongs, and its expected checksum.
 #[derive(Debug, Clone, Copy)]
-struct Target {
+struct ReplyTarget {
     at: usize,
     checksum: u64,
 }
 
 /// State of a page id in this session.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct PageIdState {
     checksum: u64,
     /// Number of stores of the page that are still in `lazy`.
     waiting: u16,
@@ -86,11 +86,11 @@ struct Known {
 /// Session with a memory node over a stream.
 pub struct NodeSession {
     tuning: Tuning,
-    known: ById<Known>,
+    known: ById<PageIdState>,
     /// Loads, and the stores that have to be sent before them.
-    urgent: VecDeque<Wish>,
+    urgent: VecDeque<SessionRequest>,
     /// Stores that are not urgent, and forgets.
-    lazy: VecDeque<Wish>,
+    lazy: VecDeque<SessionRequest>,
     /// Number of requests at the front of `lazy` that need not wait for a batch.
     due: usize,
     /// Number of loads that are not complete.
@@ -98,13 +98,13 @@ pub struct NodeSession {
     /// Number of pages of stores that are in the outbox or in flight.
     in_flight: usize,
     number: u32,
-    outbox: VecDeque<Piece>,
+    outbox: VecDeque<StreamPiece>,
     /// Number of bytes of the first piece of the outbox that were sent.
     sent: usize,
-    awaited: VecDeque<Awaited>,
+    awaited: VecDeque<AwaitedReply>,
     /// Number of requests at the front of `awaited` that were sent completely.
     asked: usize,
-    targets: VecDeque<Target>,
+    targets: VecDeque<ReplyTarget>,
     /// Number of bytes of the first awaited reply that were received.
     landed: usize,
     /// Header of a message that arrives while no reply is awaited.
@@ -117,7 +117,7 @@ impl NodeSession {
     pub fn new(tuning: Tuning) -> NodeSession {
         NodeSession {
             tuning,
-            known: ById::new(Known { checksum: 0, waiting: 0, held: false }),
+            known: ById::new(PageIdState { checksum: 0, waiting: 0, held: false }),
             urgent: VecDeque::new(),
             lazy: VecDeque::new(),
             due: 0,
@@ -148,8 +148,8 @@ impl NodeSession {
         // SAFETY: the caller guarantees that the page is readable and unchanged.
         let checksum = if self.tuning.checksums { unsafe { hash_of(at) } } else { 0 };
         let known = self.known.get_mut(id);
-        *known = Known { checksum, waiting: known.waiting + 1, held: true };
-        self.lazy.push_back(Wish::Store { id, at });
+        *known = PageIdState { checksum, waiting: known.waiting + 1, held: true };
+        self.lazy.push_back(SessionRequest::Store { id, at });
         self.flush_full_batch();
         Ok(())
     }
@@ -172,7 +172,7 @@ impl NodeSession {
             self.hurry(id);
         }
         self.loads += 1;
-        self.urgent.push_back(Wish::Load { id, target: Target { at, checksum: known.checksum } });
+        self.urgent.push_back(SessionRequest::Load { id, target: ReplyTarget { at, checksum: known.checksum } });
         Ok(())
     }
 
@@ -186,12 +186,12 @@ impl NodeSession {
             return Ok(());
         }
         match self.lazy.back_mut() {
-            Some(Wish::Forget { id: first, count }) if *first + *count as u32 == id && *count < u16::MAX => {
+            Some(SessionRequest::Forget { id: first, count }) if *first + *count as u32 == id && *count < u16::MAX => {
                 *count += 1;
             }
             _ => {
                 self.check(id, self.lazy.len())?;
-                self.lazy.push_back(Wish::Forget { id, count: 1 });
+                self.lazy.push_back(SessionRequest::Forget { id, count: 1 });
             }
         }
         self.known.get_mut(id).held = false;
@@ -205,11 +205,11 @@ impl NodeSession {
         if self.known.get(id).waiting != 1 {
             return false;
         }
-        let is_it = |wish: &Wish| matches!(wish, Wish::Store { id: stored, .. } if *stored == id);
+        let is_it = |wish: &SessionRequest| matches!(wish, SessionRequest::Store { id: stored, .. } if *stored == id);
         let Some(place) = self.lazy.iter().position(is_it) else { return false };
         self.lazy.remove(place);
         self.due -= (place < self.due) as usize;
-        *self.known.get_mut(id) = Known { checksum: 0, waiting: 0, held: false };
+        *self.known.get_mut(id) = PageIdState { checksum: 0, waiting: 0, held: false };
         true
     }
 
@@ -260,12 +260,12 @@ impl NodeSession {
 
     /// Makes the last store of `id`, and all requests before it, as urgent as loads.
     fn hurry(&mut self, id: u32) {
-        let is_it = |wish: &Wish| matches!(wish, Wish::Store { id: stored, .. } if *stored == id);
+        let is_it = |wish: &SessionRequest| matches!(wish, SessionRequest::Store { id: stored, .. } if *stored == id);
         let Some(last) = self.lazy.iter().rposition(is_it) else { return };
         self.urgent.extend(self.lazy.drain(..=last));
         self.due = self.due.saturating_sub(last + 1);
         for wish in self.urgent.range(self.urgent.len() - (last + 1)..) {
-            if let Wish::Store { id, .. } = wish {
+            if let SessionRequest::Store { id, .. } = wish {
                 self.known.get_mut(*id).waiting -= 1;
             }
         }

@@ -1,6 +1,6 @@
 //! Processing of the answers that a session receives.
 
-use super::{Awaited, NodeSession, SessionError, hash_of};
+use super::{AwaitedReply, NodeSession, SessionError, hash_of};
 use crate::node::request::PageCompletion;
 use alloc::vec::Vec;
 use rustix::io::IoSliceMut;
@@ -74,7 +74,7 @@ impl NodeSession {
     }
 
     /// Checks the header of a reply, which has arrived completely.
-    fn check_reply(&mut self, awaited: &Awaited, done: &mut Vec<PageCompletion>) -> Result<(), SessionError> {
+    fn check_reply(&mut self, awaited: &AwaitedReply, done: &mut Vec<PageCompletion>) -> Result<(), SessionError> {
         let reply = Header::decode(&awaited.reply)?;
         if reply.verb == Verb::Bye {
             return Err(ended(reply));
@@ -106,7 +106,7 @@ impl NodeSession {
     /// Completes the loads whose pages became complete with bytes `[before, now)` of a reply.
     fn complete_loads(
         &mut self,
-        awaited: &Awaited,
+        awaited: &AwaitedReply,
         before: usize,
         now: usize,
         done: &mut Vec<PageCompletion>,
@@ -124,7 +124,7 @@ impl NodeSession {
         Ok(())
     }
 
-    fn retire(&mut self, awaited: &Awaited) {
+    fn retire(&mut self, awaited: &AwaitedReply) {
         self.targets.drain(..pages_back(&awaited.request));
         self.awaited.pop_front();
         self.asked -= 1;

@@ -1,6 +1,6 @@
 //! Selection of the requests that a session sends next.
 
-use super::{Awaited, Content, NodeSession, Piece, Wish};
+use super::{AwaitedReply, PageContent, NodeSession, StreamPiece, SessionRequest};
 use alloc::collections::VecDeque;
 use rustix::io::IoSlice;
 use unrack_wire::{HEADER, Header, PAGE, Verb};
@@ -35,7 +35,7 @@ impl NodeSession {
         let answered = self.post_head(self.lazy.front().copied(), run);
         for _ in 0..run {
             let wish = self.lazy.pop_front();
-            if let Some(Wish::Store { id, .. }) = wish {
+            if let Some(SessionRequest::Store { id, .. }) = wish {
                 self.known.get_mut(id).waiting -= 1;
             }
             self.post_body(wish);
@@ -45,18 +45,18 @@ impl NodeSession {
     }
 
     /// Adds the header of a message to the outbox. Returns whether the node will answer the message.
-    fn post_head(&mut self, first: Option<Wish>, run: usize) -> bool {
+    fn post_head(&mut self, first: Option<SessionRequest>, run: usize) -> bool {
         let (verb, id, count) = match first {
-            Some(Wish::Store { id, .. }) => (Verb::Store, id, run as u16),
-            Some(Wish::Load { id, .. }) => (Verb::Load, id, run as u16),
-            Some(Wish::Forget { id, count }) => (Verb::Forget, id, count),
+            Some(SessionRequest::Store { id, .. }) => (Verb::Store, id, run as u16),
+            Some(SessionRequest::Load { id, .. }) => (Verb::Load, id, run as u16),
+            Some(SessionRequest::Forget { id, count }) => (Verb::Forget, id, count),
             None => return false,
         };
         let request = Header::request(verb, id, count, self.number);
         self.number = self.number.wrapping_add(1);
-        self.outbox.push_back(Piece { content: Content::Head(request.encode()), ends: false });
+        self.outbox.push_back(StreamPiece { content: PageContent::Head(request.encode()), ends: false });
         if verb != Verb::Forget {
-            self.awaited.push_back(Awaited { request, reply: [0; HEADER] });
+            self.awaited.push_back(AwaitedReply { request, reply: [0; HEADER] });
         }
         verb != Verb::Forget
     }
@@ -64,18 +64,18 @@ impl NodeSession {
     pub(super) fn post_ping(&mut self) {
         let request = Header::request(Verb::Ping, 0, 0, self.number);
         self.number = self.number.wrapping_add(1);
-        self.outbox.push_back(Piece { content: Content::Head(request.encode()), ends: true });
-        self.awaited.push_back(Awaited { request, reply: [0; HEADER] });
+        self.outbox.push_back(StreamPiece { content: PageContent::Head(request.encode()), ends: true });
+        self.awaited.push_back(AwaitedReply { request, reply: [0; HEADER] });
     }
 
-    fn post_body(&mut self, wish: Option<Wish>) {
+    fn post_body(&mut self, wish: Option<SessionRequest>) {
         match wish {
-            Some(Wish::Store { at, .. }) => {
+            Some(SessionRequest::Store { at, .. }) => {
                 self.in_flight += 1;
-                self.outbox.push_back(Piece { content: Content::Page(at), ends: false });
+                self.outbox.push_back(StreamPiece { content: PageContent::Page(at), ends: false });
             }
-            Some(Wish::Load { target, .. }) => self.targets.push_back(target),
-            Some(Wish::Forget { .. }) | None => {}
+            Some(SessionRequest::Load { target, .. }) => self.targets.push_back(target),
+            Some(SessionRequest::Forget { .. }) | None => {}
         }
     }
 
@@ -110,28 +110,28 @@ impl NodeSession {
     }
 }
 
-impl Content {
+impl PageContent {
     fn len(&self) -> usize {
         match self {
-            Content::Head(_) => HEADER,
-            Content::Page(_) => PAGE,
+            PageContent::Head(_) => HEADER,
+            PageContent::Page(_) => PAGE,
         }
     }
 
     fn bytes(&self) -> &[u8] {
         match self {
-            Content::Head(bytes) => bytes,
+            PageContent::Head(bytes) => bytes,
             // SAFETY: a page that its owner leaves unchanged until the store completes.
-            Content::Page(at) => unsafe { core::slice::from_raw_parts(*at as *const u8, PAGE) },
+            PageContent::Page(at) => unsafe { core::slice::from_raw_parts(*at as *const u8, PAGE) },
         }
     }
 }
 
 /// Returns how many requests at the front of `queue` one message can contain: they have the same verb and consecutive ids.
-fn run_length(queue: &VecDeque<Wish>, most: usize) -> usize {
-    let follows = |(a, b): &(&Wish, &Wish)| match (a, b) {
-        (Wish::Store { id: a, .. }, Wish::Store { id: b, .. }) => *b == a + 1,
-        (Wish::Load { id: a, .. }, Wish::Load { id: b, .. }) => *b == a + 1,
+fn run_length(queue: &VecDeque<SessionRequest>, most: usize) -> usize {
+    let follows = |(a, b): &(&SessionRequest, &SessionRequest)| match (a, b) {
+        (SessionRequest::Store { id: a, .. }, SessionRequest::Store { id: b, .. }) => *b == a + 1,
+        (SessionRequest::Load { id: a, .. }, SessionRequest::Load { id: b, .. }) => *b == a + 1,
         _ => false,
     };
     let most = most.min(queue.len()).max(1);

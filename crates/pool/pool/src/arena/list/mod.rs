@@ -37,9 +37,9 @@ const CACHED: u16 = u16::MAX - 1;
 
 /// Head of the stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Word(u64);
+struct StackHead(u64);
 
-impl Word {
+impl StackHead {
     fn top(self) -> u16 {
         (self.0 & TOP) as u16
     }
@@ -53,18 +53,18 @@ impl Word {
     }
 
     /// Returns the next word: it has another top and number of free buffers, the same class, and one more change.
-    fn then(self, top: u16, free: u32) -> Word {
+    fn then(self, top: u16, free: u32) -> StackHead {
         self.then_class(top, free, self.class())
     }
 
-    fn then_class(self, top: u16, free: u32, class: u64) -> Word {
+    fn then_class(self, top: u16, free: u32, class: u64) -> StackHead {
         let changes = (self.0 >> CHANGES_AT).wrapping_add(1) << CHANGES_AT;
-        Word(changes | class << CLASS_AT | (free as u64) << FREE_AT | top as u64)
+        StackHead(changes | class << CLASS_AT | (free as u64) << FREE_AT | top as u64)
     }
 }
 
 /// Free buffers of a section, by number.
-pub(super) struct List {
+pub(super) struct FreeList {
     word: AtomicU64,
     /// Link of each buffer. The link of a free buffer is the number of the buffer below it; any other link is [`TAKEN`]
     /// or [`CACHED`].
@@ -73,19 +73,19 @@ pub(super) struct List {
 
 /// Result of giving buffers back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Given {
+pub(super) struct GiveBackEffect {
     /// True if no buffer was free before.
     pub first: bool,
     /// Number of buffers that are free now.
     pub free: u32,
 }
 
-impl List {
+impl FreeList {
     /// Makes the list of a closed section with room for `most` buffers.
-    pub(super) fn new(most: u32) -> List {
+    pub(super) fn new(most: u32) -> FreeList {
         assert!(most <= MOST);
         let links = (0..most).map(|_| AtomicU16::new(0)).collect();
-        List { word: AtomicU64::new(CLOSED << CLASS_AT), links }
+        FreeList { word: AtomicU64::new(CLOSED << CLASS_AT), links }
     }
 
     /// Opens a closed section for a class. All `count` buffers are free then.
@@ -166,7 +166,7 @@ impl List {
     /// # Panics
     /// If one of the buffers is free already, because it was freed twice.
     #[inline]
-    pub(super) fn give(&self, buffers: &[u16]) -> Given {
+    pub(super) fn give(&self, buffers: &[u16]) -> GiveBackEffect {
         for &buffer in buffers {
             assert!(self.is_taken(buffer), "a buffer was freed that is free");
         }
@@ -179,7 +179,7 @@ impl List {
             last.store(word.top(), Ordering::Relaxed);
             let free = word.free() + buffers.len() as u32;
             match self.try_change(word, word.then(first, free)) {
-                Ok(()) => return Given { first: word.free() == 0, free },
+                Ok(()) => return GiveBackEffect { first: word.free() == 0, free },
                 Err(now) => word = now,
             }
         }
@@ -195,37 +195,37 @@ impl List {
     /// # Panics
     /// If the buffer is not in use, because it was freed twice.
     #[inline(always)]
-    pub(super) fn keep(&self, buffer: u16) -> Kept {
+    pub(super) fn keep(&self, buffer: u16) -> CachedBuffer {
         let link = &self.links[buffer as usize];
         assert!(link.load(Ordering::Relaxed) == TAKEN, "a buffer was freed that is free");
         link.store(CACHED, Ordering::Relaxed);
-        Kept(NonNull::from(link))
+        CachedBuffer(NonNull::from(link))
     }
 
-    fn load(&self) -> Word {
+    fn load(&self) -> StackHead {
         // Pairs with the releases of `try_change` and `open`, so that links that were written before are visible.
-        Word(self.word.load(Ordering::Acquire))
+        StackHead(self.word.load(Ordering::Acquire))
     }
 
-    fn change(&self, from: Word, to: Word) -> bool {
+    fn change(&self, from: StackHead, to: StackHead) -> bool {
         self.try_change(from, to).is_ok()
     }
 
-    fn try_change(&self, from: Word, to: Word) -> Result<(), Word> {
+    fn try_change(&self, from: StackHead, to: StackHead) -> Result<(), StackHead> {
         let changed = self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire);
-        changed.map(drop).map_err(Word)
+        changed.map(drop).map_err(StackHead)
     }
 }
 
 /// Handle of a buffer that a cache keeps. It is the address of the buffer's link, so that handing the buffer out again
 /// needs no lookup.
 #[derive(Clone, Copy)]
-pub(super) struct Kept(NonNull<AtomicU16>);
+pub(super) struct CachedBuffer(NonNull<AtomicU16>);
 
 // SAFETY: the handle points to an atomic.
-unsafe impl Send for Kept {}
+unsafe impl Send for CachedBuffer {}
 
-impl Kept {
+impl CachedBuffer {
     /// Marks the buffer as in use again.
     ///
     /// # Safety

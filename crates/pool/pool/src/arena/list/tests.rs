@@ -12,7 +12,7 @@ mod plain {
         #[test]
         fn behaves_as_a_set(steps in prop::collection::vec((0u8..4, 0usize..64), 0..200)) {
             const COUNT: u32 = 24;
-            let list = List::new(COUNT);
+            let list = FreeList::new(COUNT);
             list.open(3, COUNT);
             let mut held: Vec<u16> = Vec::new();
             for (step, which) in steps {
@@ -55,7 +55,7 @@ mod plain {
     #[test]
     #[should_panic(expected = "freed that is free")]
     fn freeing_twice_is_noticed() {
-        let list = List::new(4);
+        let list = FreeList::new(4);
         list.open(0, 4);
         let mut taken = 0;
         list.take(0, 1, |buffer| taken = buffer);
@@ -68,7 +68,7 @@ mod plain {
     fn threads_never_hold_the_same_buffer() {
         const COUNT: u32 = 16;
         let rounds = if cfg!(miri) { 10 } else { 30_000 };
-        let list = List::new(COUNT);
+        let list = FreeList::new(COUNT);
         list.open(1, COUNT);
         let holders: Vec<_> = (0..COUNT).map(|_| std::sync::atomic::AtomicU32::new(0)).collect();
         std::thread::scope(|scope| {

@@ -3,15 +3,15 @@
 
 mod next;
 
-use super::channel_link::{ChannelLink, Greeting};
+use super::channel_link::{ChannelLink, ChannelGreeting};
 use super::connect::{Connecting, PATIENCE};
 use super::error::Error;
-use super::offers::Waiting;
+use super::offers::WaitingOffers;
 use crate::bells::Bells;
 use crate::process::Maker;
-use crate::space::Space;
+use crate::space::MappedSpace;
 use crate::wire::{
-    self, Access, Ask, Cause, ChannelId, Denied, Event, Extent, Incoming, OpenedChannel, RefusedCaller,
+    self, Access, Ask, Cause, ChannelId, Denied, Event, Extent, ReceivedPacket, OpenedChannel, RefusedCaller,
     Reply, Request, Tell, Welcome,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -34,10 +34,10 @@ pub(super) enum Replied {
     Plain(Reply),
     /// A leased segment, which is mapped and recorded among the segments of this process.
     Leased(Extent),
-    Opened(Arc<ChannelLink>, Greeting),
+    Opened(Arc<ChannelLink>, ChannelGreeting),
 }
 
-type Outcome = Result<Replied, Denied>;
+type LinkOutcome = Result<Replied, Denied>;
 
 /// Shortest and longest pause between attempts to reach the next manager.
 const PAUSES: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(500)];
@@ -48,7 +48,7 @@ pub(super) struct Link {
     maker: Maker,
     connecting: Connecting,
     welcome: Welcome,
-    space: Space,
+    space: MappedSpace,
     /// True if the manager did not answer a request in time and has sent no message since; it may be stopped.
     silent: AtomicBool,
     number: AtomicU32,
@@ -61,9 +61,9 @@ pub(super) struct Link {
 struct Books {
     socket: Arc<OwnedFd>,
     standing: Standing,
-    asked: HashMap<u32, SyncSender<Outcome>>,
+    asked: HashMap<u32, SyncSender<LinkOutcome>>,
     channels: HashMap<ChannelId, Arc<ChannelLink>>,
-    services: HashMap<String, Arc<Waiting>>,
+    services: HashMap<String, Arc<WaitingOffers>>,
     counters: Vec<Weak<dyn Counter>>,
     /// Requests that give up a segment, channel or service, made while no manager was connected.
     late: Vec<Request>,
@@ -82,7 +82,7 @@ enum Standing {
 
 impl Link {
     /// Makes the state of a new connection.
-    pub(super) fn new(connecting: Connecting, welcome: Welcome, socket: OwnedFd, space: Space) -> Link {
+    pub(super) fn new(connecting: Connecting, welcome: Welcome, socket: OwnedFd, space: MappedSpace) -> Link {
         let books = Books {
             socket: Arc::new(socket),
             standing: Standing::Connected,
@@ -118,7 +118,7 @@ impl Link {
     }
 
     /// Returns the address space.
-    pub(super) fn space(&self) -> &Space {
+    pub(super) fn space(&self) -> &MappedSpace {
         &self.space
     }
 
@@ -306,7 +306,7 @@ impl Link {
     }
 
     fn read_until_broken(&self, socket: &OwnedFd) {
-        while let Ok(Incoming::Packet(bytes, beside)) = wire::receive(socket.as_fd()) {
+        while let Ok(ReceivedPacket::Packet(bytes, beside)) = wire::receive(socket.as_fd()) {
             self.silent.store(false, Ordering::Relaxed);
             match wire::decode::<Tell>(&bytes) {
                 Ok(Tell::Reply { number, outcome }) => self.replied(number, outcome, beside),
@@ -331,7 +331,7 @@ impl Link {
     }
 
     /// Adds a service. Returns false if this process already has a service of that name.
-    pub(super) fn add_service(&self, name: &str, waiting: Arc<Waiting>) -> bool {
+    pub(super) fn add_service(&self, name: &str, waiting: Arc<WaitingOffers>) -> bool {
         let mut books = self.books();
         if books.standing == Standing::Over {
             waiting.end();
@@ -504,7 +504,7 @@ impl Link {
         &self,
         opened: OpenedChannel,
         beside: Vec<OwnedFd>,
-    ) -> rustix::io::Result<(Arc<ChannelLink>, Greeting)> {
+    ) -> rustix::io::Result<(Arc<ChannelLink>, ChannelGreeting)> {
         let (link, greeting) = ChannelLink::new(&self.space, opened, beside)?;
         let link = Arc::new(link);
         self.books().channels.insert(link.id(), link.clone());
@@ -533,7 +533,7 @@ fn send(socket: &OwnedFd, number: u32, request: &Request, beside: &[BorrowedFd<'
     })
 }
 
-fn wait(replied: &Receiver<Outcome>, deadline: Instant) -> Result<Replied, Error> {
+fn wait(replied: &Receiver<LinkOutcome>, deadline: Instant) -> Result<Replied, Error> {
     match replied.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
         Ok(outcome) => outcome.map_err(Error::Denied),
         Err(RecvTimeoutError::Timeout) => Err(Error::TimedOut(Duration::ZERO)),

@@ -1,9 +1,9 @@
 //! Reconnecting to the next manager, and reporting to it what this process has.
 
 use super::{Link, PATIENCE, PAUSES, Standing, send};
-use crate::client::connect::{Limit, connect, greet};
+use crate::client::connect::{ConnectLimit, connect, greet};
 use crate::client::error::Error;
-use crate::wire::{self, ChannelId, Denied, Incoming, Request, Tell};
+use crate::wire::{self, ChannelId, Denied, ReceivedPacket, Request, Tell};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,7 +35,7 @@ impl Link {
     }
 
     fn try_reconnect(&self) -> Result<Arc<OwnedFd>, Error> {
-        let limit = Limit::new(PATIENCE);
+        let limit = ConnectLimit::new(PATIENCE);
         let socket = Arc::new(connect(&self.connecting.path, limit)?);
         let (welcome, _) = greet(&socket, &self.connecting, Some(self.welcome.you), limit)?;
         if welcome != self.welcome {
@@ -96,7 +96,7 @@ impl Link {
         send(socket, asked, request, beside)?;
         loop {
             let received = wire::receive(socket.as_fd()).map_err(|_| Error::ManagerGone)?;
-            let Incoming::Packet(bytes, beside) = received else { return Err(Error::ManagerGone) };
+            let ReceivedPacket::Packet(bytes, beside) = received else { return Err(Error::ManagerGone) };
             match wire::decode::<Tell>(&bytes) {
                 Ok(Tell::Reply { number, .. }) if number == asked => return Ok(()),
                 Ok(Tell::Reply { number, outcome }) => self.replied(number, outcome, beside),

@@ -13,7 +13,7 @@
 
 use super::claims::Host;
 use super::layout::{HeadWord, LinkWord, RING_BYTES};
-use super::member::{Member, Standing};
+use super::member::{Membership, Standing};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -56,7 +56,7 @@ pub(crate) struct Link {
 
 impl Link {
     /// Makes a link, and begins a new epoch.
-    pub(crate) fn new(member: &Member, peer: Host) -> Link {
+    pub(crate) fn new(member: &Membership, peer: Host) -> Link {
         let before = member.records.link(member.host(), peer)[LinkWord::Epoch as usize];
         let mut link = Link {
             peer,
@@ -95,7 +95,7 @@ impl Link {
     }
 
     /// Begins an epoch, so that the peer must become ready again.
-    fn begin(&mut self, member: &Member) {
+    fn begin(&mut self, member: &Membership) {
         self.epoch = self.epoch.wrapping_add(1).max(1);
         (self.ready, self.written, self.read) = (0, 0, 0);
         (self.up, self.confirmed) = (false, false);
@@ -107,16 +107,16 @@ impl Link {
         self.set(member, LinkWord::Epoch, self.epoch);
     }
 
-    fn set(&self, member: &Member, word: LinkWord, value: u64) {
+    fn set(&self, member: &Membership, word: LinkWord, value: u64) {
         member.records.set(member.host(), HeadWord::Link(self.peer, word), value);
     }
 
-    fn set_written(&self, member: &Member) {
+    fn set_written(&self, member: &Membership) {
         self.set(member, LinkWord::Written, self.epoch << COUNT_BITS | self.written & COUNT);
     }
 
     /// Sends a message, or keeps it until the ring has room. The message is lost if the link goes down.
-    pub(crate) fn send(&mut self, member: &Member, message: &[u8]) {
+    pub(crate) fn send(&mut self, member: &Membership, message: &[u8]) {
         assert!(message.len() <= MOST_MESSAGE);
         if !self.up {
             return;
@@ -134,7 +134,7 @@ impl Link {
     }
 
     /// Writes waiting messages to the ring, as far as it has room. Returns `None` if the peer's count is invalid.
-    fn flush(&mut self, member: &Member, read: u64) -> Option<()> {
+    fn flush(&mut self, member: &Membership, read: u64) -> Option<()> {
         let unread = self.written.checked_sub(read).filter(|unread| *unread <= RING_BYTES)?;
         let mut room = RING_BYTES - unread;
         let before = self.written;
@@ -155,7 +155,7 @@ impl Link {
     /// earlier epoch.
     pub(crate) fn look(
         &mut self,
-        member: &Member,
+        member: &Membership,
         now: Instant,
         silence: Duration,
         is_clean: impl FnOnce() -> bool,
@@ -192,7 +192,7 @@ impl Link {
     }
 
     /// Takes the messages that have arrived. Returns `None` if the peer's count or a message is invalid.
-    fn receive(&mut self, member: &Member, written: u64, happened: &mut Vec<Happened>) -> Option<()> {
+    fn receive(&mut self, member: &Membership, written: u64, happened: &mut Vec<Happened>) -> Option<()> {
         if written >> COUNT_BITS != self.ready & (u64::MAX >> COUNT_BITS) {
             return Some(());
         }
@@ -217,7 +217,7 @@ impl Link {
     }
 
     /// Returns whether the peer serves, and its heartbeat has moved recently.
-    fn listen(&mut self, member: &Member, now: Instant, silence: Duration) -> bool {
+    fn listen(&mut self, member: &Membership, now: Instant, silence: Duration) -> bool {
         let heartbeat = member.heartbeat(self.peer);
         if heartbeat != self.heartbeat {
             (self.heartbeat, self.beat_at) = (heartbeat, Some(now));
@@ -228,7 +228,7 @@ impl Link {
 
     /// Returns whether no process of the other host can still have memory of the pool mapped, because that host never
     /// joined, has left, or has ended.
-    fn is_over(&self, member: &Member) -> bool {
+    fn is_over(&self, member: &Membership) -> bool {
         member.standing(self.peer) != Standing::Serving || member.incarnation_of(self.peer).1
     }
 }

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::cache_control::MemoryKind;
-use crate::hosts::{Identity, Superblock, write_records};
+use crate::hosts::{HostIdentity, Superblock, write_records};
 use crate::interleave::Interleave;
-use crate::space::Space;
+use crate::space::MappedSpace;
 use proptest::prelude::*;
 use rustix::fd::AsFd;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ const SILENCE: Duration = Duration::from_secs(1);
 
 /// One host, as the test knows it.
 struct Side {
-    member: Member,
+    member: Membership,
     link: Link,
     peer: Host,
     up: bool,
@@ -39,17 +39,17 @@ fn superblock() -> Superblock {
     }
 }
 
-fn member(file: &rustix::fd::OwnedFd, mode: MemoryKind, host: u32) -> Member {
-    let mut space = Space::reserve(8 << 20, mode).unwrap();
+fn member(file: &rustix::fd::OwnedFd, mode: MemoryKind, host: u32) -> Membership {
+    let mut space = MappedSpace::reserve(8 << 20, mode).unwrap();
     space.map_devices(&[file.as_fd()], superblock().set).unwrap();
-    let identity = Identity { host, name: format!("host{host}"), boot: 1, socket: 1 };
-    Member::join(Arc::new(space), &superblock(), &identity, false, SILENCE).unwrap()
+    let identity = HostIdentity { host, name: format!("host{host}"), boot: 1, socket: 1 };
+    Membership::join(Arc::new(space), &superblock(), &identity, false, SILENCE).unwrap()
 }
 
 fn device() -> rustix::fd::OwnedFd {
     let file = rustix::fs::memfd_create("unrack-device", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
     rustix::fs::ftruncate(&file, 8 << 20).unwrap();
-    let mut space = Space::reserve(8 << 20, MemoryKind::Coherent).unwrap();
+    let mut space = MappedSpace::reserve(8 << 20, MemoryKind::Coherent).unwrap();
     space.map_devices(&[file.as_fd()], superblock().set).unwrap();
     write_records(&space, &superblock()).unwrap();
     file

@@ -108,7 +108,7 @@ impl Doorbell for Ivshmem {
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
-    use unrack_testing::Folder;
+    use unrack_testing::TestFolder;
 
     /// Makes the files that `/sys` shows for a PCI device.
     fn device(folder: &Path, [vendor, device]: [&str; 2]) -> PathBuf {
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn each_reason_says_what_to_do() {
-        let folder = Folder::new("doorbell");
+        let folder = TestFolder::new("doorbell");
         let path = device(&folder, IDENTITY);
         let link = folder.join("rack-doorbell");
         symlink(&path, &link).unwrap();

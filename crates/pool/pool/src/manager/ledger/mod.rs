@@ -12,7 +12,7 @@
 
 mod record;
 
-pub(super) use record::{Granted, Identity, Key, Pair, Process, Record};
+pub(super) use record::{GrantRecord, FileIdentity, Key, ChannelRecord, Process, LedgerRecord};
 
 use crate::PAGE;
 use rustix::fd::OwnedFd;
@@ -34,7 +34,7 @@ const ROOM: usize = SLOT - 16;
 
 /// Properties of a pool. A manager recovers only a ledger whose properties are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(super) struct LedgerShape {
     pub capacity_sections: u64,
     pub space_sections: u64,
     pub queue_bytes: u64,
@@ -42,7 +42,7 @@ pub(super) struct Shape {
     pub backing: u64,
 }
 
-impl Shape {
+impl LedgerShape {
     /// Returns the most slots that a ledger may have. They suffice even if every section is a segment, granted, and
     /// used for queues.
     pub(super) fn slots(self) -> usize {
@@ -92,7 +92,7 @@ impl Ledger {
     ///
     /// # Errors
     /// If there is no memory for the ledger.
-    pub(super) fn create(file: &OwnedFd, shape: Shape) -> rustix::io::Result<Ledger> {
+    pub(super) fn create(file: &OwnedFd, shape: LedgerShape) -> rustix::io::Result<Ledger> {
         rustix::fs::ftruncate(file, 0)?;
         let mut ledger = Ledger::map(file.try_clone().map_err(errno)?, shape, 0)?;
         ledger.grow(FIRST_SLOTS.min(shape.slots()))?;
@@ -108,7 +108,7 @@ impl Ledger {
     ///
     /// # Errors
     /// If the ledger cannot be mapped.
-    pub(super) fn recover(file: &OwnedFd, shape: Shape) -> rustix::io::Result<Option<(Ledger, Vec<Record>)>> {
+    pub(super) fn recover(file: &OwnedFd, shape: LedgerShape) -> rustix::io::Result<Option<(Ledger, Vec<LedgerRecord>)>> {
         let found = usize::try_from(rustix::fs::fstat(file)?.st_size).unwrap_or(usize::MAX);
         if found < bytes_of(1) || found > bytes_of(shape.slots()) {
             return Ok(None);
@@ -124,11 +124,11 @@ impl Ledger {
     }
 
     /// Returns the shape that a file's ledger states, if the file is a ledger.
-    pub(super) fn shape_of(file: &OwnedFd) -> Option<Shape> {
+    pub(super) fn shape_of(file: &OwnedFd) -> Option<LedgerShape> {
         let mut bytes = [0; 48];
         rustix::io::pread(file, &mut bytes, 0).ok().filter(|read| *read == bytes.len())?;
         let word = |at: usize| u64::from_le_bytes(bytes[at * 8..at * 8 + 8].try_into().expect("8 bytes"));
-        let shape = Shape {
+        let shape = LedgerShape {
             capacity_sections: word(2),
             space_sections: word(3),
             queue_bytes: word(4),
@@ -139,7 +139,7 @@ impl Ledger {
     }
 
     /// Maps a ledger's file with this many slots. The caller must find out which of the slots are free.
-    fn map(file: OwnedFd, shape: Shape, slots: usize) -> rustix::io::Result<Ledger> {
+    fn map(file: OwnedFd, shape: LedgerShape, slots: usize) -> rustix::io::Result<Ledger> {
         let bytes = bytes_of(slots);
         // Allocates the pages before they are touched, because a touch while the file system is full would end in
         // `SIGBUS`.
@@ -196,7 +196,7 @@ impl Ledger {
     ///
     /// # Errors
     /// If no slot is left for a further record. An existing record can always be changed.
-    pub(super) fn put(&mut self, record: &Record) -> rustix::io::Result<()> {
+    pub(super) fn put(&mut self, record: &LedgerRecord) -> rustix::io::Result<()> {
         let key = record.key();
         if !self.places.contains_key(&key) {
             self.make_room()?;
@@ -230,8 +230,8 @@ impl Ledger {
         self.free.push(slot);
     }
 
-    fn read_all(&mut self) -> Vec<Record> {
-        let mut found: BTreeMap<Key, (u64, usize, Record)> = BTreeMap::new();
+    fn read_all(&mut self) -> Vec<LedgerRecord> {
+        let mut found: BTreeMap<Key, (u64, usize, LedgerRecord)> = BTreeMap::new();
         let mut free = Vec::new();
         for slot in (0..self.slots).rev() {
             let Some((written, record)) = self.read(slot) else {
@@ -260,7 +260,7 @@ impl Ledger {
         records.into_iter().map(|(_, record)| record).collect()
     }
 
-    fn read(&self, slot: usize) -> Option<(u64, Record)> {
+    fn read(&self, slot: usize) -> Option<(u64, LedgerRecord)> {
         let sealed = self.slot_word(slot, 0).load(Ordering::Acquire);
         if sealed == 0 {
             return None;

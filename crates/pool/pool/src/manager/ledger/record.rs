@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 
 /// An object that outlives the manager.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Record {
+pub(crate) enum LedgerRecord {
     Client(Process),
-    Segment { extent: Extent, owner: Option<ClientId>, file: Option<Identity> },
-    Grant(Granted),
+    Segment { extent: Extent, owner: Option<ClientId>, file: Option<FileIdentity> },
+    Grant(GrantRecord),
     Service { name: String, by: ClientId },
-    Channel(Pair),
+    Channel(ChannelRecord),
 }
 
 /// A process. Its start time distinguishes it from later processes with the same process number.
@@ -23,14 +23,14 @@ pub(crate) struct Process {
 
 /// Identity of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Identity {
+pub(crate) struct FileIdentity {
     pub device: u64,
     pub inode: u64,
 }
 
 /// A grant of a segment to one side of a channel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Granted {
+pub(crate) struct GrantRecord {
     pub offset: u64,
     pub channel: ChannelId,
     pub to: ClientId,
@@ -39,7 +39,7 @@ pub(crate) struct Granted {
 
 /// A channel and the state of its two sides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Pair {
+pub(crate) struct ChannelRecord {
     pub id: ChannelId,
     pub service: String,
     pub client: ClientId,
@@ -61,15 +61,15 @@ pub(crate) enum Key {
     Channel(ChannelId),
 }
 
-impl Record {
+impl LedgerRecord {
     /// Returns the record's key.
     pub(crate) fn key(&self) -> Key {
         match self {
-            Record::Client(process) => Key::Client(process.peer.id),
-            Record::Segment { extent, .. } => Key::Segment(extent.offset),
-            Record::Grant(granted) => Key::Grant(granted.offset, granted.channel, granted.to),
-            Record::Service { name, .. } => Key::Service(name.clone()),
-            Record::Channel(pair) => Key::Channel(pair.id),
+            LedgerRecord::Client(process) => Key::Client(process.peer.id),
+            LedgerRecord::Segment { extent, .. } => Key::Segment(extent.offset),
+            LedgerRecord::Grant(granted) => Key::Grant(granted.offset, granted.channel, granted.to),
+            LedgerRecord::Service { name, .. } => Key::Service(name.clone()),
+            LedgerRecord::Channel(pair) => Key::Channel(pair.id),
         }
     }
 }

@@ -5,24 +5,24 @@ use crate::wire::{Access, ChannelId, ClientId, Extent};
 use proptest::prelude::*;
 use rustix::fs::MemfdFlags;
 
-const SHAPE: Shape = Shape { capacity_sections: 4, space_sections: 16, queue_bytes: 65536, backing: 9 };
+const SHAPE: LedgerShape = LedgerShape { capacity_sections: 4, space_sections: 16, queue_bytes: 65536, backing: 9 };
 
 fn file() -> OwnedFd {
     rustix::fs::memfd_create("ledger", MemfdFlags::CLOEXEC).expect("memory for a test")
 }
 
-fn record() -> impl Strategy<Value = Record> {
+fn record() -> impl Strategy<Value = LedgerRecord> {
     let id = (0u64..4).prop_map(ClientId);
     let channel = (0u64..4).prop_map(ChannelId);
     let extent = (0u64..4).prop_map(|offset| Extent { offset, bytes: 1 });
     prop_oneof![
-        (extent, prop::option::of(id.clone())).prop_map(|(extent, owner)| Record::Segment {
+        (extent, prop::option::of(id.clone())).prop_map(|(extent, owner)| LedgerRecord::Segment {
             extent,
             owner,
-            file: Some(Identity { device: u64::MAX, inode: u64::MAX }),
+            file: Some(FileIdentity { device: u64::MAX, inode: u64::MAX }),
         }),
-        ("[a-b]{1,2}", id.clone()).prop_map(|(name, by)| Record::Service { name, by }),
-        (0u64..3, channel, id).prop_map(|(offset, channel, to)| Record::Grant(Granted {
+        ("[a-b]{1,2}", id.clone()).prop_map(|(name, by)| LedgerRecord::Service { name, by }),
+        (0u64..3, channel, id).prop_map(|(offset, channel, to)| LedgerRecord::Grant(GrantRecord {
             offset,
             channel,
             to,
@@ -42,9 +42,9 @@ fn the_longest_record_fits() {
         gid: u32::MAX,
         name: name.clone(),
     };
-    ledger.put(&Record::Client(Process { peer, started: u64::MAX })).unwrap();
+    ledger.put(&LedgerRecord::Client(Process { peer, started: u64::MAX })).unwrap();
     ledger
-        .put(&Record::Channel(Pair {
+        .put(&LedgerRecord::Channel(ChannelRecord {
             id: ChannelId(u64::MAX),
             service: name,
             client: ClientId(u64::MAX),
@@ -64,7 +64,7 @@ proptest! {
     fn recovers_what_was_put(steps in prop::collection::vec((record(), any::<bool>()), 0..60)) {
         let file = file();
         let mut ledger = Ledger::create(&file, SHAPE).unwrap();
-        let mut expected: Vec<Record> = Vec::new();
+        let mut expected: Vec<LedgerRecord> = Vec::new();
         for (record, put) in steps {
             expected.retain(|held| held.key() != record.key());
             if put {
@@ -115,13 +115,13 @@ fn another_shape_is_no_ledger_of_ours() {
     let file = file();
     drop(Ledger::create(&file, SHAPE).unwrap());
     assert_eq!(Ledger::shape_of(&file), Some(SHAPE));
-    assert!(Ledger::recover(&file, Shape { backing: 1, ..SHAPE }).unwrap().is_none());
+    assert!(Ledger::recover(&file, LedgerShape { backing: 1, ..SHAPE }).unwrap().is_none());
     assert!(Ledger::recover(&self::file(), SHAPE).unwrap().is_none());
     assert_eq!(Ledger::shape_of(&self::file()), None);
 }
 
-fn service(number: usize) -> Record {
-    Record::Service { name: format!("service-{number}"), by: ClientId(1) }
+fn service(number: usize) -> LedgerRecord {
+    LedgerRecord::Service { name: format!("service-{number}"), by: ClientId(1) }
 }
 
 /// A ledger takes the bytes of its records and a page or two more, however large the pool.
@@ -129,7 +129,7 @@ fn service(number: usize) -> Record {
 fn a_ledger_is_as_large_as_its_records() {
     for space_sections in [1, 1 << 10, 1 << 20, u64::from(u32::MAX)] {
         let file = file();
-        let ledger = Ledger::create(&file, Shape { space_sections, ..SHAPE }).unwrap();
+        let ledger = Ledger::create(&file, LedgerShape { space_sections, ..SHAPE }).unwrap();
         let stat = rustix::fs::fstat(&file).unwrap();
         assert!(stat.st_size <= 128 << 10, "{} bytes for {space_sections} sections", stat.st_size);
         assert!(stat.st_blocks * 512 <= 256 << 10);
@@ -140,7 +140,7 @@ fn a_ledger_is_as_large_as_its_records() {
 /// A ledger grows to its limit and is recovered with that size; one that cannot grow keeps its records.
 #[test]
 fn a_ledger_grows_until_it_may_not() {
-    let shape = Shape { space_sections: 0, ..SHAPE };
+    let shape = LedgerShape { space_sections: 0, ..SHAPE };
     let file = file();
     let mut ledger = Ledger::create(&file, shape).unwrap();
     let put = (0..).take_while(|&number| ledger.put(&service(number)).is_ok()).count();

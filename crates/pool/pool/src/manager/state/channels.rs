@@ -1,9 +1,9 @@
 //! Services and channels: their names, greetings and sides, and how they end.
 
-use super::holders::{Holder, Thing};
-use super::{Channel, Service, Side, State, is_name};
+use super::holders::{Holder, Holding};
+use super::{Channel, Service, ChannelSide, State, is_name};
 use crate::BELLS;
-use crate::manager::ledger::{Key, Pair, Record};
+use crate::manager::ledger::{Key, ChannelRecord, LedgerRecord};
 use crate::wire::{
     Accepted, Cause, ChannelId, ClientId, Denied, Event, Extent, MOST_GREETING, MOST_REASON, OpenedChannel,
     RefusedCaller, Reply, Tell,
@@ -31,9 +31,9 @@ impl State {
             return Err(Denied::NameTaken { name, by });
         }
         let holder = self.clients.get(&by).ok_or(Denied::NotYours)?.holder;
-        self.holders.take(holder, Thing::Service)?;
-        if let Err(denied) = self.put(Record::Service { name: name.clone(), by }) {
-            self.holders.give(holder, Thing::Service);
+        self.holders.take(holder, Holding::Service)?;
+        if let Err(denied) = self.put(LedgerRecord::Service { name: name.clone(), by }) {
+            self.holders.give(holder, Holding::Service);
             return Err(denied);
         }
         self.announce(&name, by);
@@ -49,7 +49,7 @@ impl State {
         self.unannounce(name);
         self.ledger.remove(&Key::Service(name.to_string()));
         if let Some(client) = self.clients.get(&by) {
-            self.holders.give(client.holder, Thing::Service);
+            self.holders.give(client.holder, Holding::Service);
         }
         Ok(Reply::Done)
     }
@@ -75,7 +75,7 @@ impl State {
         let server = service.by;
         self.check_reads(server)?;
         let [client, served] = [by, server].map(|id| self.clients[&id].holder);
-        let side = |id| Side { id, open: true, given_up: false };
+        let side = |id| ChannelSide { id, open: true, given_up: false };
         let (queues, file) = self.take_queues(client, served)?;
         let id = ChannelId(self.take_number());
         let channel = Channel {
@@ -92,7 +92,7 @@ impl State {
         };
         if let Err(denied) = self.put(channel.record(id)) {
             self.give_queues(queues, Some(client));
-            self.holders.give(served, Thing::Served);
+            self.holders.give(served, Holding::Served);
             return Err(denied);
         }
         self.channels.insert(id, channel);
@@ -112,8 +112,8 @@ impl State {
         client: Holder,
         served: Holder,
     ) -> Result<(Extent, Option<Arc<OwnedFd>>), Denied> {
-        self.holders.take(served, Thing::Served)?;
-        self.take_queues_for(client).inspect_err(|_| self.holders.give(served, Thing::Served))
+        self.holders.take(served, Holding::Served)?;
+        self.take_queues_for(client).inspect_err(|_| self.holders.give(served, Holding::Served))
     }
 
     /// Takes a queue area, which counts against the quota of the client.
@@ -122,10 +122,10 @@ impl State {
         client: Holder,
     ) -> Result<(Extent, Option<Arc<OwnedFd>>), Denied> {
         let bytes = self.sections.queue_bytes();
-        self.holders.take_all(&[(client, Thing::Channel), (client, Thing::Queues { bytes })])?;
+        self.holders.take_all(&[(client, Holding::Channel), (client, Holding::Queues { bytes })])?;
         self.make_queues().inspect_err(|_| {
-            self.holders.give(client, Thing::Channel);
-            self.holders.give(client, Thing::Queues { bytes });
+            self.holders.give(client, Holding::Channel);
+            self.holders.give(client, Holding::Queues { bytes });
         })
     }
 
@@ -145,8 +145,8 @@ impl State {
     pub(super) fn give_queues(&mut self, queues: Extent, holder: Option<Holder>) {
         self.give_queue_area(queues);
         if let Some(holder) = holder {
-            self.holders.give(holder, Thing::Channel);
-            self.holders.give(holder, Thing::Queues { bytes: queues.bytes });
+            self.holders.give(holder, Holding::Channel);
+            self.holders.give(holder, Holding::Queues { bytes: queues.bytes });
         }
     }
 
@@ -309,7 +309,7 @@ impl State {
         self.pass_end(id, one, cause);
         let channel = &self.channels[&id];
         if let Some(served) = channel.served.filter(|_| !is_client) {
-            self.holders.give(served, Thing::Served);
+            self.holders.give(served, Holding::Served);
         }
         if channel.sides().iter().all(|side| !side.open) {
             let (queues, holder) = (channel.queues, channel.holder);
@@ -336,8 +336,8 @@ fn is_too_long(verdict: &Result<Accepted, RefusedCaller>) -> bool {
 }
 
 impl Channel {
-    pub(super) fn record(&self, id: ChannelId) -> Record {
-        Record::Channel(Pair {
+    pub(super) fn record(&self, id: ChannelId) -> LedgerRecord {
+        LedgerRecord::Channel(ChannelRecord {
             id,
             service: self.service.clone(),
             client: self.client.id,
@@ -349,7 +349,7 @@ impl Channel {
         })
     }
 
-    pub(super) fn sides(&self) -> [Side; 2] {
+    pub(super) fn sides(&self) -> [ChannelSide; 2] {
         [self.client, self.server]
     }
 }

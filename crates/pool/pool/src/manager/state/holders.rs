@@ -1,6 +1,6 @@
 //! Holders of parts of the pool, and how much each of them holds, for quotas and limits.
 
-use crate::wire::{Denied, Limited, PeerProcess, Whose};
+use crate::wire::{Denied, Limited, PeerProcess, QuotaHolder};
 use std::collections::BTreeMap;
 
 /// Limits on the objects of one [`Holder`], so that it cannot lock the other holders out.
@@ -44,7 +44,7 @@ pub(crate) enum Holder {
 
 /// Kind of object that a holder can have. Each kind except a queue area has a record in the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Thing {
+pub(crate) enum Holding {
     Connection,
     /// A channel that the holder opened.
     Channel,
@@ -135,7 +135,7 @@ impl Holders {
     }
 
     /// Counts one more object for a holder, or returns a denial if that exceeds the quota or a limit.
-    pub(crate) fn take(&mut self, holder: Holder, thing: Thing) -> Result<(), Denied> {
+    pub(crate) fn take(&mut self, holder: Holder, thing: Holding) -> Result<(), Denied> {
         let mut then = self.of.get(&holder).copied().unwrap_or_default();
         let held_bytes = then.bytes;
         then.add(thing);
@@ -153,7 +153,7 @@ impl Holders {
     }
 
     /// Counts all of these objects, or none of them if one is denied.
-    pub(crate) fn take_all(&mut self, things: &[(Holder, Thing)]) -> Result<(), Denied> {
+    pub(crate) fn take_all(&mut self, things: &[(Holder, Holding)]) -> Result<(), Denied> {
         for (at, &(holder, thing)) in things.iter().enumerate() {
             if let Err(denied) = self.take(holder, thing) {
                 things[..at].iter().for_each(|&(holder, thing)| self.give(holder, thing));
@@ -164,16 +164,16 @@ impl Holders {
     }
 
     /// Returns the limit that the new holdings would exceed, or `None`.
-    fn limit_of(&self, thing: Thing, then: &Holdings) -> Option<(Limited, u32)> {
+    fn limit_of(&self, thing: Holding, then: &Holdings) -> Option<(Limited, u32)> {
         let (count, what, most) = match thing {
-            Thing::Connection => (then.connections, Limited::Connections, self.connections),
-            Thing::Channel => (then.channels, Limited::Channels, self.channels),
-            Thing::Served => (then.served, Limited::Served, self.limits.channels),
-            Thing::Service => (then.services, Limited::Services, self.limits.services),
-            Thing::Segment { .. } => (then.segments, Limited::Segments, self.limits.segments),
+            Holding::Connection => (then.connections, Limited::Connections, self.connections),
+            Holding::Channel => (then.channels, Limited::Channels, self.channels),
+            Holding::Served => (then.served, Limited::Served, self.limits.channels),
+            Holding::Service => (then.services, Limited::Services, self.limits.services),
+            Holding::Segment { .. } => (then.segments, Limited::Segments, self.limits.segments),
             // Grants are limited per channel, in `State::grant`.
-            Thing::Grant => (0, Limited::Grants, self.limits.grants),
-            Thing::Queues { .. } => return None,
+            Holding::Grant => (0, Limited::Grants, self.limits.grants),
+            Holding::Queues { .. } => return None,
         };
         match count > most {
             true => Some((what, most)),
@@ -182,12 +182,12 @@ impl Holders {
     }
 
     /// Counts an existing object, regardless of limits.
-    pub(crate) fn note(&mut self, holder: Holder, thing: Thing) {
+    pub(crate) fn note(&mut self, holder: Holder, thing: Holding) {
         self.of.entry(holder).or_default().add(thing);
     }
 
     /// Removes one object from the count of a holder.
-    pub(crate) fn give(&mut self, holder: Holder, thing: Thing) {
+    pub(crate) fn give(&mut self, holder: Holder, thing: Holding) {
         let holdings = self.of.get_mut(&holder).expect("who gives something back has it");
         holdings.remove(thing);
         if *holdings == Holdings::default() {
@@ -197,44 +197,44 @@ impl Holders {
 }
 
 impl Holder {
-    fn whose(self) -> Whose {
+    fn whose(self) -> QuotaHolder {
         match self {
-            Holder::Process { .. } => Whose::Process,
-            Holder::User(user) => Whose::User(user),
+            Holder::Process { .. } => QuotaHolder::Process,
+            Holder::User(user) => QuotaHolder::User(user),
         }
     }
 }
 
-impl Thing {
+impl Holding {
     fn bytes(self) -> u64 {
         match self {
-            Thing::Segment { bytes } | Thing::Queues { bytes } => bytes,
+            Holding::Segment { bytes } | Holding::Queues { bytes } => bytes,
             _ => 0,
         }
     }
 }
 
 impl Holdings {
-    fn count(&mut self, thing: Thing) -> Option<&mut u32> {
+    fn count(&mut self, thing: Holding) -> Option<&mut u32> {
         match thing {
-            Thing::Connection => Some(&mut self.connections),
-            Thing::Channel => Some(&mut self.channels),
-            Thing::Served => Some(&mut self.served),
-            Thing::Service => Some(&mut self.services),
-            Thing::Grant => Some(&mut self.grants),
-            Thing::Segment { .. } => Some(&mut self.segments),
-            Thing::Queues { .. } => None,
+            Holding::Connection => Some(&mut self.connections),
+            Holding::Channel => Some(&mut self.channels),
+            Holding::Served => Some(&mut self.served),
+            Holding::Service => Some(&mut self.services),
+            Holding::Grant => Some(&mut self.grants),
+            Holding::Segment { .. } => Some(&mut self.segments),
+            Holding::Queues { .. } => None,
         }
     }
 
-    fn add(&mut self, thing: Thing) {
+    fn add(&mut self, thing: Holding) {
         self.bytes = self.bytes.saturating_add(thing.bytes());
         if let Some(count) = self.count(thing) {
             *count += 1;
         }
     }
 
-    fn remove(&mut self, thing: Thing) {
+    fn remove(&mut self, thing: Holding) {
         self.bytes -= thing.bytes();
         if let Some(count) = self.count(thing) {
             *count -= 1;
@@ -276,24 +276,24 @@ mod tests {
     fn shares_of_connections_and_of_the_ledger_are_those_of_memory() {
         let mut holders = holders();
         let (one, other) = (Holder::User(1), Holder::User(2));
-        (0..4).for_each(|_| holders.take(one, Thing::Connection).unwrap());
-        let denied = holders.take(one, Thing::Connection);
+        (0..4).for_each(|_| holders.take(one, Holding::Connection).unwrap());
+        let denied = holders.take(one, Holding::Connection);
         assert_eq!(denied, Err(Denied::Limit { what: Limited::Connections, most: 4 }));
-        (0..16).for_each(|_| holders.take(one, Thing::Channel).unwrap());
-        let denied = holders.take(one, Thing::Grant);
+        (0..16).for_each(|_| holders.take(one, Holding::Channel).unwrap());
+        let denied = holders.take(one, Holding::Grant);
         assert_eq!(denied, Err(Denied::Limit { what: Limited::Records, most: 20 }));
-        assert_eq!(holders.take(other, Thing::Connection), Ok(()));
+        assert_eq!(holders.take(other, Holding::Connection), Ok(()));
     }
 
-    fn thing() -> impl Strategy<Value = Thing> {
+    fn thing() -> impl Strategy<Value = Holding> {
         prop_oneof![
-            Just(Thing::Connection),
-            Just(Thing::Channel),
-            Just(Thing::Served),
-            Just(Thing::Service),
-            Just(Thing::Grant),
-            (0u64..4).prop_map(|sections| Thing::Segment { bytes: sections * SECTION }),
-            Just(Thing::Queues { bytes: 65536 }),
+            Just(Holding::Connection),
+            Just(Holding::Channel),
+            Just(Holding::Served),
+            Just(Holding::Service),
+            Just(Holding::Grant),
+            (0u64..4).prop_map(|sections| Holding::Segment { bytes: sections * SECTION }),
+            Just(Holding::Queues { bytes: 65536 }),
         ]
     }
 
@@ -303,7 +303,7 @@ mod tests {
         #[test]
         fn nobody_has_more_than_the_quota(steps in prop::collection::vec((0u32..3, thing(), any::<bool>()), 0..200)) {
             let mut holders = holders();
-            let mut held: Vec<(Holder, Thing)> = Vec::new();
+            let mut held: Vec<(Holder, Holding)> = Vec::new();
             for (user, thing, give) in steps {
                 let holder = Holder::User(user);
                 match held.pop() {

@@ -12,24 +12,24 @@ mod listing;
 mod resume;
 mod segments;
 
-pub(super) use far::Hosts;
+pub(super) use far::FarHosts;
 pub use holders::HolderLimits;
 pub(super) use holders::{Holder, Holders};
 
 use super::backing::Store;
-use super::ledger::{Identity, Key, Ledger, Process, Record};
+use super::ledger::{FileIdentity, Key, Ledger, Process, LedgerRecord};
 use super::sections::Sections;
 use crate::wire::{
     Access, Ask, Cause, ChannelId, ClientId, Denied, Event, Extent, Limited, MOST_NAME, PeerProcess, Reply,
     Request, Tell,
 };
-use holders::Thing;
+use holders::Holding;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// A message to a process, and the descriptors that go with it.
-pub(super) struct Outgoing {
+pub(super) struct OutgoingMessage {
     pub tell: Tell,
     pub beside: Vec<Arc<OwnedFd>>,
 }
@@ -38,13 +38,13 @@ pub(super) struct Outgoing {
 pub(super) struct Client {
     pub peer: PeerProcess,
     /// Messages that were not sent yet, in order.
-    pub waiting: VecDeque<Outgoing>,
+    pub waiting: VecDeque<OutgoingMessage>,
     started: u64,
     /// Descriptor of the client's bells; `None` until a client of the previous manager has reconnected.
     bells: Option<Arc<OwnedFd>>,
     /// Objects that a reconnected client has confirmed so far; `None` before it reconnects and after it has confirmed
     /// all.
-    kept: Option<Kept>,
+    kept: Option<ConfirmedHoldings>,
     /// Bytes of buffers in use, as last reported by the client.
     used_bytes: Option<u64>,
     holder: Holder,
@@ -52,7 +52,7 @@ pub(super) struct Client {
 
 /// Objects that a reconnected process has confirmed it still has.
 #[derive(Default)]
-struct Kept {
+struct ConfirmedHoldings {
     segments: BTreeSet<u64>,
     channels: BTreeSet<ChannelId>,
     services: BTreeSet<String>,
@@ -69,12 +69,12 @@ struct Segment {
     file: Option<Arc<OwnedFd>>,
     /// Descriptor of the same file that allows only reading, for peers that may only read.
     read_only: Option<Arc<OwnedFd>>,
-    identity: Option<Identity>,
-    grants: Vec<Grant>,
+    identity: Option<FileIdentity>,
+    grants: Vec<SegmentGrant>,
 }
 
 #[derive(Clone, Copy)]
-struct Grant {
+struct SegmentGrant {
     channel: ChannelId,
     to: ClientId,
     access: Access,
@@ -87,8 +87,8 @@ struct Service {
 /// Channel, from the client's request until each side has closed it.
 struct Channel {
     service: String,
-    client: Side,
-    server: Side,
+    client: ChannelSide,
+    server: ChannelSide,
     queues: Extent,
     /// The client's holder, which the channel counts for until each side has closed it. `None` if the client was gone
     /// before this manager started.
@@ -106,7 +106,7 @@ struct Channel {
 }
 
 #[derive(Clone, Copy)]
-struct Side {
+struct ChannelSide {
     id: ClientId,
     /// True while this side may have memory mapped that it received by the channel.
     open: bool,
@@ -127,7 +127,7 @@ pub(super) struct State {
     told: Vec<ClientId>,
     ledger: Ledger,
     /// The group of hosts that share the device, if there are several.
-    hosts: Option<Hosts>,
+    hosts: Option<FarHosts>,
 }
 
 impl State {
@@ -137,7 +137,7 @@ impl State {
         sections: Sections,
         holders: Holders,
         ledger: Ledger,
-        hosts: Option<Hosts>,
+        hosts: Option<FarHosts>,
     ) -> State {
         State {
             store,
@@ -171,11 +171,11 @@ impl State {
             return Err(Denied::BadName);
         }
         let holder = self.holders.holder_of(&peer, started);
-        self.holders.take(holder, Thing::Connection)?;
+        self.holders.take(holder, Holding::Connection)?;
         peer.id = ClientId(self.take_number());
         let id = peer.id;
-        if let Err(denied) = self.put(Record::Client(Process { peer: peer.clone(), started })) {
-            self.holders.give(holder, Thing::Connection);
+        if let Err(denied) = self.put(LedgerRecord::Client(Process { peer: peer.clone(), started })) {
+            self.holders.give(holder, Holding::Connection);
             return Err(denied);
         }
         let client = Client { bells: Some(Arc::new(bells)), ..Client::absent(peer, started, holder) };
@@ -244,7 +244,7 @@ impl State {
         for name in names.collect::<Vec<_>>() {
             self.services.remove(&name);
             self.unannounce(&name);
-            self.holders.give(holder, Thing::Service);
+            self.holders.give(holder, Holding::Service);
             self.ledger.remove(&Key::Service(name));
         }
         let channels: Vec<_> = self.channels.keys().copied().collect();
@@ -260,7 +260,7 @@ impl State {
         for offset in owned {
             self.disown(offset);
         }
-        self.holders.give(holder, Thing::Connection);
+        self.holders.give(holder, Holding::Connection);
         self.ledger.remove(&Key::Client(id));
     }
 
@@ -276,7 +276,7 @@ impl State {
 
     fn tell(&mut self, to: ClientId, tell: Tell, beside: Vec<Arc<OwnedFd>>) {
         if let Some(client) = self.clients.get_mut(&to) {
-            client.waiting.push_back(Outgoing { tell, beside });
+            client.waiting.push_back(OutgoingMessage { tell, beside });
             self.told.push(to);
         }
     }
@@ -307,7 +307,7 @@ impl State {
         self.clients.is_empty()
     }
 
-    fn put(&mut self, record: Record) -> Result<(), Denied> {
+    fn put(&mut self, record: LedgerRecord) -> Result<(), Denied> {
         self.ledger.put(&record).map_err(|error| Denied::Memory(format!("no room in the ledger: {error}")))
     }
 }

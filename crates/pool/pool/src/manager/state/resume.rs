@@ -1,10 +1,10 @@
 //! State of the previous manager: read from the ledger, and confirmed by the processes that still run.
 
 use super::far::local_number;
-use super::holders::Thing;
+use super::holders::Holding;
 use super::segments::identity;
-use super::{Channel, Client, Grant, Kept, Segment, Service, Side, State};
-use crate::manager::ledger::{Process, Record};
+use super::{Channel, Client, SegmentGrant, ConfirmedHoldings, Segment, Service, ChannelSide, State};
+use crate::manager::ledger::{Process, LedgerRecord};
 use crate::wire::{Cause, ChannelId, ClientId, Denied, Event, PeerProcess, Reply};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ impl State {
     /// Takes over the records of a ledger, and returns the processes among them. The caller must find out which of
     /// these processes have ended, and call [`leave`](State::leave) for them. A record that contradicts the other
     /// records is dropped.
-    pub(crate) fn recover(&mut self, records: Vec<Record>) -> Vec<Process> {
+    pub(crate) fn recover(&mut self, records: Vec<LedgerRecord>) -> Vec<Process> {
         let (processes, others): (Vec<_>, Vec<_>) =
-            records.into_iter().partition(|record| matches!(record, Record::Client(_)));
+            records.into_iter().partition(|record| matches!(record, LedgerRecord::Client(_)));
         let (grants, others): (Vec<_>, Vec<_>) =
-            others.into_iter().partition(|record| matches!(record, Record::Grant(_)));
+            others.into_iter().partition(|record| matches!(record, LedgerRecord::Grant(_)));
         // The order is such that each record follows those that it refers to.
         for record in processes.into_iter().chain(others).chain(grants) {
             let key = record.key();
@@ -43,20 +43,20 @@ impl State {
             .collect()
     }
 
-    fn recover_one(&mut self, record: Record) -> bool {
+    fn recover_one(&mut self, record: LedgerRecord) -> bool {
         match record {
-            Record::Client(Process { peer, started }) => {
+            LedgerRecord::Client(Process { peer, started }) => {
                 self.ledger.given(local_number(peer.id.0));
                 let holder = self.holders.holder_of(&peer, started);
-                self.holders.note(holder, Thing::Connection);
+                self.holders.note(holder, Holding::Connection);
                 self.clients.insert(peer.id, Client::absent(peer, started, holder));
             }
-            Record::Service { name, by } => {
+            LedgerRecord::Service { name, by } => {
                 let Some(client) = self.clients.get(&by) else { return false };
-                self.holders.note(client.holder, Thing::Service);
+                self.holders.note(client.holder, Holding::Service);
                 self.services.insert(name, Service { by });
             }
-            Record::Channel(pair) => {
+            LedgerRecord::Channel(pair) => {
                 let is_ours = self.host_of(pair.client) == self.host();
                 if is_ours {
                     self.ledger.given(local_number(pair.id.0));
@@ -72,14 +72,14 @@ impl State {
                 let holder_of = |id| self.clients.get(&id).map(|client| client.holder);
                 let holder = holder_of(pair.client);
                 let served = holder_of(pair.server).filter(|_| pair.server_open);
-                for thing in [Thing::Channel, Thing::Queues { bytes: pair.queues.bytes }] {
+                for thing in [Holding::Channel, Holding::Queues { bytes: pair.queues.bytes }] {
                     holder.into_iter().for_each(|holder| self.holders.note(holder, thing));
                 }
-                served.into_iter().for_each(|served| self.holders.note(served, Thing::Served));
+                served.into_iter().for_each(|served| self.holders.note(served, Holding::Served));
                 let channel = Channel {
                     service: pair.service,
-                    client: Side { id: pair.client, open: pair.client_open, given_up: false },
-                    server: Side { id: pair.server, open: pair.server_open, given_up: false },
+                    client: ChannelSide { id: pair.client, open: pair.client_open, given_up: false },
+                    server: ChannelSide { id: pair.server, open: pair.server_open, given_up: false },
                     holder,
                     served,
                     queues: pair.queues,
@@ -93,14 +93,14 @@ impl State {
                 };
                 self.channels.insert(pair.id, channel);
             }
-            Record::Segment { extent, owner, file } => {
+            LedgerRecord::Segment { extent, owner, file } => {
                 let owner = owner.filter(|owner| self.clients.contains_key(owner));
                 if !self.take_sections_at(extent) {
                     return false;
                 }
                 let holder = owner.map(|owner| self.clients[&owner].holder);
                 if let Some(holder) = holder {
-                    self.holders.note(holder, Thing::Segment { bytes: extent.bytes });
+                    self.holders.note(holder, Holding::Segment { bytes: extent.bytes });
                 }
                 // A file with a name still exists. The descriptors of files without a name are held by the segments'
                 // owners.
@@ -121,7 +121,7 @@ impl State {
                 };
                 self.segments.insert(extent.offset, segment);
             }
-            Record::Grant(granted) => {
+            LedgerRecord::Grant(granted) => {
                 let Some(segment) = self.segments.get_mut(&granted.offset) else { return false };
                 let channel = self.channels.get(&granted.channel);
                 let open =
@@ -129,8 +129,8 @@ impl State {
                 if !channel.is_some_and(open) {
                     return false;
                 }
-                segment.holder.into_iter().for_each(|holder| self.holders.note(holder, Thing::Grant));
-                segment.grants.push(Grant {
+                segment.holder.into_iter().for_each(|holder| self.holders.note(holder, Holding::Grant));
+                segment.grants.push(SegmentGrant {
                     channel: granted.channel,
                     to: granted.to,
                     access: granted.access,
@@ -157,7 +157,7 @@ impl State {
             return Err(Denied::Stranger);
         }
         client.bells = Some(Arc::new(bells));
-        client.kept = Some(Kept::default());
+        client.kept = Some(ConfirmedHoldings::default());
         self.told.push(id);
         Ok(())
     }

@@ -1,10 +1,10 @@
 //! Segments: leasing, granting and releasing them.
 
-use super::holders::{Holder, Thing};
-use super::{Grant, Segment, State};
+use super::holders::{Holder, Holding};
+use super::{SegmentGrant, Segment, State};
 use crate::SECTION;
 use crate::manager::backing::{Store, Unfit, narrow};
-use crate::manager::ledger::{Granted, Identity, Key, Record};
+use crate::manager::ledger::{GrantRecord, FileIdentity, Key, LedgerRecord};
 use crate::wire::{Access, ChannelId, ClientId, Denied, Event, Extent, Limited, Reply};
 use rustix::io::Errno;
 use std::ops::RangeBounds;
@@ -18,7 +18,7 @@ impl State {
         sections: u32,
     ) -> Result<(Extent, Option<Arc<OwnedFd>>), Denied> {
         let holder = self.clients.get(&by).ok_or(Denied::NotYours)?.holder;
-        let thing = Thing::Segment { bytes: u64::from(sections) * SECTION };
+        let thing = Holding::Segment { bytes: u64::from(sections) * SECTION };
         self.holders.take(holder, thing)?;
         self.make_segment(by, holder, sections).inspect_err(|_| self.holders.give(holder, thing))
     }
@@ -102,21 +102,21 @@ impl State {
         if segment.grants.iter().any(|grant| grant.access != access) {
             return Err(Denied::Sealed);
         }
-        self.add_grant(offset, Grant { channel, to, access })?;
-        self.tell_of_grant(offset, Grant { channel, to, access });
+        self.add_grant(offset, SegmentGrant { channel, to, access })?;
+        self.tell_of_grant(offset, SegmentGrant { channel, to, access });
         Ok(Reply::Done)
     }
 
-    fn add_grant(&mut self, offset: u64, grant: Grant) -> Result<(), Denied> {
+    fn add_grant(&mut self, offset: u64, grant: SegmentGrant) -> Result<(), Denied> {
         let segment = self.segments.get_mut(&offset).expect("just found");
         segment.prepare(&self.store, grant.access)?;
         let holder = segment.holder;
         if let Some(holder) = holder {
-            self.holders.take(holder, Thing::Grant)?;
+            self.holders.take(holder, Holding::Grant)?;
         }
-        let Grant { channel, to, access } = grant;
-        if let Err(denied) = self.put(Record::Grant(Granted { offset, channel, to, access })) {
-            holder.into_iter().for_each(|holder| self.holders.give(holder, Thing::Grant));
+        let SegmentGrant { channel, to, access } = grant;
+        if let Err(denied) = self.put(LedgerRecord::Grant(GrantRecord { offset, channel, to, access })) {
+            holder.into_iter().for_each(|holder| self.holders.give(holder, Holding::Grant));
             return Err(denied);
         }
         self.segments.get_mut(&offset).expect("just found").grants.push(grant);
@@ -124,7 +124,7 @@ impl State {
     }
 
     /// Sends the descriptor of a granted segment to its grantee, if the manager has the descriptor already.
-    pub(super) fn tell_of_grant(&mut self, offset: u64, grant: Grant) {
+    pub(super) fn tell_of_grant(&mut self, offset: u64, grant: SegmentGrant) {
         let segment = self.segments.get_mut(&offset).expect("it is granted");
         if segment.file.is_none() && segment.identity.is_some() {
             return;
@@ -185,7 +185,7 @@ impl State {
             }
         }
         for (offset, holder) in fewer {
-            holder.into_iter().for_each(|holder| self.holders.give(holder, Thing::Grant));
+            holder.into_iter().for_each(|holder| self.holders.give(holder, Holding::Grant));
             self.ledger.remove(&Key::Grant(offset, channel, to));
             self.free_unused(offset);
         }
@@ -198,7 +198,7 @@ impl State {
             debug_assert!(extent.bytes.is_multiple_of(SECTION));
             self.segments.remove(&offset);
             if let Some(holder) = holder {
-                self.holders.give(holder, Thing::Segment { bytes: extent.bytes });
+                self.holders.give(holder, Holding::Segment { bytes: extent.bytes });
             }
             self.store.backing.remove(extent);
             self.ledger.remove(&Key::Segment(offset));
@@ -208,8 +208,8 @@ impl State {
 }
 
 impl Segment {
-    fn record(&self) -> Record {
-        Record::Segment { extent: self.extent, owner: self.owner, file: self.identity }
+    fn record(&self) -> LedgerRecord {
+        LedgerRecord::Segment { extent: self.extent, owner: self.owner, file: self.identity }
     }
 
     /// Seals the file for an access, and opens it a second time for peers that may only read.
@@ -236,7 +236,7 @@ impl Segment {
 }
 
 /// Returns the identity of a file, which is valid as long as some process has the file open.
-pub(super) fn identity(file: &OwnedFd) -> Identity {
+pub(super) fn identity(file: &OwnedFd) -> FileIdentity {
     let stat = rustix::fs::fstat(file).expect("an open file is some file");
-    Identity { device: stat.st_dev, inode: stat.st_ino }
+    FileIdentity { device: stat.st_dev, inode: stat.st_ino }
 }

@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 
 /// Folder that is removed when dropped.
-pub(crate) struct Folder(unrack_testing::Folder);
+pub(crate) struct Folder(unrack_testing::TestFolder);
 
 impl Folder {
     pub(crate) fn new() -> Folder {
-        Folder(unrack_testing::Folder::new("pool"))
+        Folder(unrack_testing::TestFolder::new("pool"))
     }
 
     /// Makes a folder whose files are memory.
     pub(crate) fn in_memory() -> Folder {
-        Folder(unrack_testing::Folder::in_memory("pool"))
+        Folder(unrack_testing::TestFolder::in_memory("pool"))
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

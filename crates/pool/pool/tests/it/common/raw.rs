@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use unrack_pool::Bells;
 use unrack_pool::wire::{
-    self, Ask, ChannelId, ClientId, Denied, Event, Hello, Incoming, Reply, Request, Tell, Welcome,
+    self, Ask, ChannelId, ClientId, Denied, Event, Hello, ReceivedPacket, Reply, Request, Tell, Welcome,
 };
 
 /// A connection without the library.
@@ -38,7 +38,7 @@ impl Raw {
         let bells = Bells::make().unwrap();
         let hello = wire::first(&Hello { name: "raw".into(), again });
         wire::send(socket.as_fd(), &hello, &[bells.file()]).unwrap();
-        let Incoming::Packet(bytes, _) = wire::receive(socket.as_fd()).unwrap() else { panic!("no welcome") };
+        let ReceivedPacket::Packet(bytes, _) = wire::receive(socket.as_fd()).unwrap() else { panic!("no welcome") };
         let welcome = wire::read_first::<Result<Welcome, Denied>>(&bytes).unwrap().expect("it is let in");
         Raw { id: welcome.you, socket, number: 0, heard: VecDeque::new() }
     }
@@ -63,7 +63,7 @@ impl Raw {
     }
 
     fn receive(&self) -> (Tell, Vec<OwnedFd>) {
-        let Incoming::Packet(bytes, beside) = wire::receive(self.socket.as_fd()).unwrap() else {
+        let ReceivedPacket::Packet(bytes, beside) = wire::receive(self.socket.as_fd()).unwrap() else {
             panic!("the end")
         };
         (wire::decode(&bytes).unwrap(), beside)

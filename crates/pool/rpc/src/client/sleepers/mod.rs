@@ -10,7 +10,7 @@ use unrack_pool::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, fence
 
 /// Place from which a thread checks for answers for the last time before it sleeps: on the bell, or beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum SleeperSlot {
     OnBell,
     Beside,
 }
@@ -43,10 +43,10 @@ impl Sleepers {
     /// Sleeps once, unless `ready` returns true. `ready` is called when other threads can already see that this thread
     /// is about to sleep. A thread on the bell takes the answers that have come; a thread beside it only checks answers
     /// that were taken. May return spuriously.
-    pub(super) fn sleep(&self, bell: &Bell, left: Option<Duration>, mut ready: impl FnMut(Place) -> bool) {
+    pub(super) fn sleep(&self, bell: &Bell, left: Option<Duration>, mut ready: impl FnMut(SleeperSlot) -> bool) {
         match self.take_bell() {
-            Some(_on_bell) => bell.sleep(left, || ready(Place::OnBell)),
-            None => self.sleep_beside(left, || ready(Place::Beside)),
+            Some(_on_bell) => bell.sleep(left, || ready(SleeperSlot::OnBell)),
+            None => self.sleep_beside(left, || ready(SleeperSlot::Beside)),
         }
     }
 
@@ -73,8 +73,8 @@ impl Sleepers {
     /// locked. If it locked the calls before the waking thread did, the waking thread sees the announcement here. If it
     /// locked them later, it has seen the answers that were taken.
     #[inline]
-    pub(super) fn tell(&self, bell: &Bell, place: Place) {
-        if place == Place::Beside && self.on_bell.load(Ordering::Relaxed) {
+    pub(super) fn tell(&self, bell: &Bell, place: SleeperSlot) {
+        if place == SleeperSlot::Beside && self.on_bell.load(Ordering::Relaxed) {
             bell.ring();
         }
         self.tell_beside();

@@ -11,9 +11,9 @@ use unrack_pool::cache_control::MemoryKind;
 use unrack_pool::manager::HostOptions;
 use unrack_pool::wire::{Denied, ListingEntry};
 use unrack_pool::{Manager, SECTION, manager};
-use unrack_rpc::server::{Call, Refusal};
+use unrack_rpc::server::{Call, CallRefusal};
 use unrack_rpc::{Client, Error, Server, client, server};
-use unrack_testing::{Folder, Needed, skip};
+use unrack_testing::{TestFolder, TestRequirement, skip};
 use unrack_units::Bytes;
 
 /// Kind of memory, and whether client and server are on two hosts that share a device.
@@ -51,7 +51,7 @@ fn rings(mode: MemoryKind) -> bool {
 pub(crate) fn modes() -> Vec<Setting> {
     let flushes = unrack_pool::cache_control::Incoherent::detect();
     if let Err(why) = &flushes {
-        skip(Needed::Flush, why);
+        skip(TestRequirement::Flush, why);
     }
     let incoherent = flushes.is_ok().then_some(MemoryKind::Incoherent);
     let modes = [MemoryKind::Coherent, MemoryKind::Model].into_iter().chain(incoherent);
@@ -66,7 +66,7 @@ pub(crate) fn host_modes() -> Vec<Setting> {
 pub(crate) struct Pool {
     /// The servers' manager, and that of the clients if they are on another host.
     _managers: Vec<Manager>,
-    folder: Folder,
+    folder: TestFolder,
     hosts: u32,
 }
 
@@ -81,7 +81,7 @@ impl Pool {
         change: impl Fn(&mut manager::Options),
     ) -> Pool {
         let Setting { mode, hosts } = setting.into();
-        let (folder, capacity) = (Folder::in_memory("rpc"), capacity.parse().expect("a size"));
+        let (folder, capacity) = (TestFolder::in_memory("rpc"), capacity.parse().expect("a size"));
         let device = folder.join("device");
         if hosts > 1 {
             make_device(&device, capacity, mode, hosts);
@@ -165,12 +165,12 @@ fn make_device(path: &Path, capacity: Bytes, mode: MemoryKind, hosts: u32) {
 
 /// Serves `echo`, `sum` (of words), `fill` (as many bytes as asked for), `refuse`, `panic`, `slow`, `count` (a
 /// stream).
-pub(crate) fn serve(socket: &Path, options: server::Options) -> unrack_rpc::server::Serving {
+pub(crate) fn serve(socket: &Path, options: server::Options) -> unrack_rpc::server::RunningService {
     service(options).serve(socket).expect("the pool is there")
 }
 
-fn word(call: &Call<'_>, at: usize) -> Result<u64, Refusal> {
-    call.request().get(at * 8).map_err(|_| Refusal::from_number(0))
+fn word(call: &Call<'_>, at: usize) -> Result<u64, CallRefusal> {
+    call.request().get(at * 8).map_err(|_| CallRefusal::from_number(0))
 }
 
 pub(crate) fn service(options: server::Options) -> Server {
@@ -194,7 +194,7 @@ pub(crate) fn service(options: server::Options) -> Server {
             call.answer(bytes)?.copy_from(&vec![0x5a; bytes]);
             Ok(())
         })
-        .method("refuse", |_| Err(Refusal::from_number(7)))
+        .method("refuse", |_| Err(CallRefusal::from_number(7)))
         .method("panic", |_| std::panic::resume_unwind(Box::new("as the client asked")))
         .method("slow", |call| {
             std::thread::sleep(Duration::from_millis(word(call, 0)?));

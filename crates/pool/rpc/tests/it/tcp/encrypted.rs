@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use unrack_keys::Keys;
 use unrack_keys::folder::{VARIABLE, trust};
-use unrack_testing::Folder;
+use unrack_testing::TestFolder;
 
 /// Name of a key folder that is never made.
 const NO_KEYS: &str = "no-keys";
@@ -21,7 +21,7 @@ fn with_keys() {
     let address = serving.address().unwrap();
     let place = format!("tls://{address}");
     let client =
-        Client::connect(&place, "test", Options { window: Window::Fixed(8), ..Options::default() }).unwrap();
+        Client::connect(&place, "test", Options { window: CallWindow::Fixed(8), ..Options::default() }).unwrap();
     assert_eq!(client.peer().to_string(), format!("test at {place}"));
     for bytes in [0, 1, 8, 4096, 16_383, 16_384, 65_535, 65_536, 1 << 20, 20_000_001] {
         let mut request = client.request(bytes).unwrap();
@@ -64,7 +64,7 @@ fn with_keys() {
 
 #[test]
 fn calls_between_keys_that_trust_each_other() {
-    let folder = Folder::new("rpc-keys");
+    let folder = TestFolder::new("rpc-keys");
     let done = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "tcp::encrypted::with_keys", "--ignored", "--nocapture"])
         .env(VARIABLE, folder.join("keys"))
@@ -77,7 +77,7 @@ fn calls_between_keys_that_trust_each_other() {
 #[test]
 fn beyond_loopback_there_are_keys_or_the_address_says_insecure() {
     // This process may have keys, but here the folder does not exist.
-    let folder = Folder::new("rpc-no-keys");
+    let folder = TestFolder::new("rpc-no-keys");
     let done = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "tcp::encrypted::without_keys", "--ignored", "--nocapture"])
         .env(VARIABLE, folder.join(NO_KEYS))

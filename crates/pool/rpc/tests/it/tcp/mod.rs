@@ -14,18 +14,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
-use unrack_rpc::client::{Options, Window};
-use unrack_rpc::server::Serving;
-use unrack_rpc::{Client, Error, Server, Status, server};
+use unrack_rpc::client::{Options, CallWindow};
+use unrack_rpc::server::RunningService;
+use unrack_rpc::{Client, Error, Server, EntryStatus, server};
 use unrack_testing::ClosedPort;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn serve() -> (Serving, SocketAddr) {
+fn serve() -> (RunningService, SocketAddr) {
     listen(service(server::Options::default()))
 }
 
-fn listen(server: Server) -> (Serving, SocketAddr) {
+fn listen(server: Server) -> (RunningService, SocketAddr) {
     let serving = server.serve("tcp://127.0.0.1:0").unwrap();
     let address = serving.address().unwrap();
     (serving, address)
@@ -75,7 +75,7 @@ fn errors_name_cause_and_peer() {
     let (serving, address) = serve();
     let client = client(address);
     let of = |method: &str, value: u64, room| words(&client, method, &[value], room).unwrap_err();
-    assert!(matches!(of("refuse", 0, 8), Error::Refused { status, .. } if status.0 == Status::SERVICE + 7));
+    assert!(matches!(of("refuse", 0, 8), Error::Refused { status, .. } if status.0 == EntryStatus::SERVICE + 7));
     assert!(matches!(of("panic", 0, 8), Error::Failed { .. }));
     assert!(matches!(of("none", 0, 8), Error::UnknownMethod { .. }));
     assert!(matches!(of("fill", 100, 10), Error::NoRoom { needed: 100, room: 10, .. }));
@@ -103,7 +103,7 @@ fn errors_name_cause_and_peer() {
 #[test]
 fn windows_streams_one_way_cancelled_and_awaited_calls_work() {
     let (_serving, address) = serve();
-    let windowed = connect(address, Options { window: Window::Fixed(16), ..Options::default() }).unwrap();
+    let windowed = connect(address, Options { window: CallWindow::Fixed(16), ..Options::default() }).unwrap();
     let mut pending = std::collections::VecDeque::new();
     for number in 0..2000u64 {
         let mut request = windowed.request(8).unwrap();
@@ -269,7 +269,7 @@ fn calls_run_once_however_often_the_connection_breaks() {
     let (_serving, address) = listen(server);
     let between = Between::new(address);
     let client =
-        connect(between.address, Options { window: Window::Fixed(8), ..Options::default() }).unwrap();
+        connect(between.address, Options { window: CallWindow::Fixed(8), ..Options::default() }).unwrap();
     let (stop, cuts) = (AtomicBool::new(false), AtomicU64::new(0));
     const CALLS: u64 = 4000;
     std::thread::scope(|scope| {

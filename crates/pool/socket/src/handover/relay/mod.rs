@@ -11,7 +11,7 @@
 mod buffer;
 mod pair;
 
-use crate::area::Phase;
+use crate::area::ByteSource;
 use crate::pieces::Pieces;
 use crate::table::{self, Socket};
 use crate::{close, epoll, kernel, lock, recv, send};
@@ -40,7 +40,7 @@ pub(super) fn replace(socket: &Socket) -> bool {
     let is_shared = !socket.is_last(same.len());
     holders.fetch_add(1, Ordering::AcqRel);
     let (kept, program) = if is_shared { (near, own_process()) } else { (-1, -1) };
-    let ends = Ends { far, near: kept, program };
+    let ends = RelayDescriptors { far, near: kept, program };
     let has_bytes = socket.carried().is_some_and(|carried| carried.readable() > 0);
     let is_made = spawn(socket, ends);
     if is_made {
@@ -69,7 +69,7 @@ fn own_process() -> c_int {
 
 /// Descriptors of a relay, apart from the connection whose ring has bytes.
 #[derive(Clone, Copy)]
-struct Ends {
+struct RelayDescriptors {
     /// The relay's end of the new connection.
     far: c_int,
     /// A copy of the program's end of the new connection, while other processes may want the bytes that the program leaves there; otherwise
@@ -83,7 +83,7 @@ struct Ends {
 ///
 /// The relay's memory is mapped here, where a failure can still be reported. If the relay found out later that it has no memory, the bytes in
 /// the ring would be lost.
-fn spawn(socket: &Socket, ends: Ends) -> bool {
+fn spawn(socket: &Socket, ends: RelayDescriptors) -> bool {
     let (Some(down), Some(up)) = (Buffer::new(BUFFER), Buffer::new(PIECE)) else { return false };
     let mask = block_signals();
     let middle = clone();
@@ -148,7 +148,7 @@ fn set_signals(mask: u64) {
 struct Relay<'a> {
     /// The connection whose ring has bytes.
     socket: &'a Socket,
-    ends: Ends,
+    ends: RelayDescriptors,
     /// Bytes on their way to the program, and from the program.
     down: Buffer,
     up: Buffer,
@@ -163,7 +163,7 @@ struct Relay<'a> {
 
 impl Relay<'_> {
     /// Sets up the relay in its new process.
-    fn begin(socket: &Socket, ends: Ends, down: Buffer, up: Buffer) -> Relay<'_> {
+    fn begin(socket: &Socket, ends: RelayDescriptors, down: Buffer, up: Buffer) -> Relay<'_> {
         lock::forget_thread_number();
         // SAFETY: plain numbers, and a name that ends in zero.
         unsafe {
@@ -248,7 +248,7 @@ impl Relay<'_> {
 
     /// Returns whether the next bytes may come through the ring, for which no descriptor becomes readable.
     fn has_ring(&self) -> bool {
-        self.socket.carried().is_some_and(|carried| carried.inward.phase() == Phase::Ring)
+        self.socket.carried().is_some_and(|carried| carried.inward.phase() == ByteSource::Ring)
     }
 
     fn receive_down(&mut self) {
@@ -397,7 +397,7 @@ impl Relay<'_> {
         let Some(carried) = self.socket.carried() else { return };
         let (place, bytes) = self.down.bytes();
         // Bytes cannot be put back while bytes that precede the ring are still in the kernel.
-        if bytes > 0 && carried.inward.phase() != Phase::Agreed {
+        if bytes > 0 && carried.inward.phase() != ByteSource::Agreed {
             let _held = carried.lock_recv();
             // SAFETY: bytes in this relay's buffer.
             unsafe { carried.inward.put_back(place, bytes) };

@@ -1,6 +1,6 @@
 //! Requests of a node to other nodes.
 
-use super::copies::{Copies, Lines};
+use super::copies::{Copies, LineSet};
 use super::{Completion, HostStack, Request, RequestOutcome};
 use crate::edm::layout::{ControlFields, Kind, N};
 use crate::edm::{Body, MemoryMessage, RmwOperation};
@@ -9,16 +9,16 @@ use unrack_protocol::edm::steps;
 
 /// Active messages to one destination, and the requests that wait until one of them ends.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Way {
-    places: Vec<Place>,
+pub(super) struct DestinationQueue {
+    places: Vec<ActiveSlot>,
     pub waiting: VecDeque<(u32, Request)>,
     /// Lines over which the destination does not answer any more.
-    pub lost: Lines,
+    pub lost: LineSet,
 }
 
 /// One of the X places in the table of active messages.
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct ActiveSlot {
     is_used: bool,
     /// Number of uses of the place that have ended, modulo 256.
     uses: u8,
@@ -26,13 +26,13 @@ struct Place {
 
 /// A read or read-modify-write that waits for its answer.
 #[derive(Debug, Clone)]
-pub(super) struct Awaited {
+pub(super) struct AwaitedResponse {
     ticket: u32,
     bytes: usize,
     data: Vec<u8>,
     copies: Copies,
     /// Lines over which the end of the answer has not arrived yet.
-    open: Lines,
+    open: LineSet,
     /// Whether the whole answer has arrived over one line.
     is_over: bool,
     /// Cycle by which the first copy has to be complete or, once it is complete, the second one.
@@ -41,30 +41,30 @@ pub(super) struct Awaited {
 
 /// A write, or several writes under one notification.
 #[derive(Debug, Clone)]
-pub(super) struct Announced {
+pub(super) struct AnnouncedWrite {
     /// Parts that are still to be sent, by line.
-    left: Vec<VecDeque<Part>>,
+    left: Vec<VecDeque<WritePart>>,
     /// Number of parts that no line has sent yet.
     unsent: usize,
     /// Lines for which the place waits. Once there are none, the place is free; the parts in `left` for other lines
     /// then only wait for their grants.
-    open: Lines,
+    open: LineSet,
     is_free: bool,
     /// Cycle by which the second copy has to leave, set once the first copy has left.
     deadline: Option<u64>,
 }
 
 /// Ticket, address and data of a write.
-type Part = (u32, u64, Vec<u8>);
+type WritePart = (u32, u64, Vec<u8>);
 
-impl Way {
+impl DestinationQueue {
     /// Returns whether a new request would start at once, because fewer than `max_active` are active.
     pub(super) fn is_ready(&self, max_active: usize) -> bool {
         self.waiting.is_empty() && self.places.iter().filter(|place| place.is_used).count() < max_active
     }
 }
 
-impl Announced {
+impl AnnouncedWrite {
     /// Returns whether the place of this request is free again, because the request has left over all lines for which
     /// the place waits.
     pub(super) fn is_free(&self) -> bool {
@@ -101,14 +101,14 @@ impl HostStack {
     /// The bits above count its uses, so that a late answer is not mistaken for the answer to a later request.
     fn new_id(&mut self, dst: u16) -> Option<u8> {
         let places = &mut self.ways.entry(dst).or_default().places;
-        places.resize(self.config.max_active, Place::default());
+        places.resize(self.config.max_active, ActiveSlot::default());
         let at = places.iter().position(|place| !place.is_used)?;
         places[at].is_used = true;
         let uses = places[at].uses.checked_shl(self.config.place_bits()).unwrap_or(0);
         Some(uses | at as u8)
     }
 
-    fn announce(&mut self, from: u64, key: (u16, u8), first: Part) {
+    fn announce(&mut self, from: u64, key: (u16, u8), first: WritePart) {
         let mut bytes = first.2.len();
         let mut parts = VecDeque::from([first]);
         let waiting = &mut self.ways.get_mut(&key.0).expect("it was there").waiting;
@@ -128,7 +128,7 @@ impl HostStack {
             self.lines[line].outbox.control(from, [notification.block(N)]);
             left[line].clone_from(&parts);
         }
-        self.announced.insert(key, Announced { left, unsent, open, is_free: false, deadline: None });
+        self.announced.insert(key, AnnouncedWrite { left, unsent, open, is_free: false, deadline: None });
     }
 
     fn ask(&mut self, from: u64, request: MemoryMessage, ticket: u32, bytes: usize, now: u64) {
@@ -136,7 +136,7 @@ impl HostStack {
         let key = (request.node, request.id);
         let open = self.lines_to(key.0);
         let (data, copies, is_over) = (Vec::new(), Copies::default(), false);
-        self.awaited.insert(key, Awaited { ticket, bytes, data, copies, open, is_over, deadline });
+        self.awaited.insert(key, AwaitedResponse { ticket, bytes, data, copies, open, is_over, deadline });
         let mut blocks = Vec::new();
         request.blocks(&mut blocks);
         for line in open.iter() {
@@ -272,7 +272,7 @@ impl HostStack {
     fn release(&mut self, now: u64, (dst, id): (u16, u8)) {
         let at = usize::from(self.config.place_of(id));
         let place = &mut self.ways.get_mut(&dst).expect("it was active").places[at];
-        *place = Place { is_used: false, uses: place.uses.wrapping_add(1) };
+        *place = ActiveSlot { is_used: false, uses: place.uses.wrapping_add(1) };
         self.admit(now, dst);
     }
 }

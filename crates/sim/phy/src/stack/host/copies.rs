@@ -6,12 +6,12 @@ pub(super) const MOST: usize = 2;
 
 /// A set of a host's lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Lines(u8);
+pub(super) struct LineSet(u8);
 
-impl Lines {
+impl LineSet {
     /// Returns the first `count` lines.
-    pub(super) fn first(count: usize) -> Lines {
-        Lines((1 << count) - 1)
+    pub(super) fn first(count: usize) -> LineSet {
+        LineSet((1 << count) - 1)
     }
 
     /// Returns whether the set has this line.
@@ -35,8 +35,8 @@ impl Lines {
     }
 
     /// Returns the lines of this set that are not in `others`.
-    pub(super) fn without(self, others: Lines) -> Lines {
-        Lines(self.0 & !others.0)
+    pub(super) fn without(self, others: LineSet) -> LineSet {
+        LineSet(self.0 & !others.0)
     }
 
     /// Returns the lines in ascending order.
@@ -45,9 +45,9 @@ impl Lines {
     }
 }
 
-impl FromIterator<usize> for Lines {
-    fn from_iter<T: IntoIterator<Item = usize>>(lines: T) -> Lines {
-        Lines(lines.into_iter().fold(0, |set, line| set | 1 << line))
+impl FromIterator<usize> for LineSet {
+    fn from_iter<T: IntoIterator<Item = usize>>(lines: T) -> LineSet {
+        LineSet(lines.into_iter().fold(0, |set, line| set | 1 << line))
     }
 }
 
@@ -72,20 +72,20 @@ impl Copies {
 
 /// Relation of a request to the previous request with the same place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum SlotRelation {
     Newer,
     Same,
     Older,
 }
 
-impl Turn {
+impl SlotRelation {
     /// Compares two numbers of uses of a place, of which ids contain the low `bits` bits.
-    pub(super) fn compare(uses: u8, before: u8, bits: u32) -> Turn {
+    pub(super) fn compare(uses: u8, before: u8, bits: u32) -> SlotRelation {
         let ahead = uses.wrapping_sub(before) & ((1 << bits) - 1);
         match ahead {
-            0 => Turn::Same,
-            _ if ahead < 1 << (bits - 1) => Turn::Newer,
-            _ => Turn::Older,
+            0 => SlotRelation::Same,
+            _ if ahead < 1 << (bits - 1) => SlotRelation::Newer,
+            _ => SlotRelation::Older,
         }
     }
 }
@@ -106,9 +106,9 @@ mod tests {
 
     #[test]
     fn uses_wrap() {
-        assert_eq!(Turn::compare(0, 63, 6), Turn::Newer);
-        assert_eq!(Turn::compare(63, 0, 6), Turn::Older);
-        assert_eq!(Turn::compare(5, 5, 6), Turn::Same);
-        assert_eq!(Turn::compare(3, 1, 2), Turn::Older);
+        assert_eq!(SlotRelation::compare(0, 63, 6), SlotRelation::Newer);
+        assert_eq!(SlotRelation::compare(63, 0, 6), SlotRelation::Older);
+        assert_eq!(SlotRelation::compare(5, 5, 6), SlotRelation::Same);
+        assert_eq!(SlotRelation::compare(3, 1, 2), SlotRelation::Older);
     }
 }

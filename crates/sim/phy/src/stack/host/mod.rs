@@ -21,13 +21,13 @@ mod asking;
 mod copies;
 mod serving;
 
-use self::asking::{Announced, Awaited, Way};
-use self::copies::Lines;
-use self::serving::{Answer, Served, Serving};
-use super::outbox::Outbox;
+use self::asking::{AnnouncedWrite, AwaitedResponse, DestinationQueue};
+use self::copies::LineSet;
+use self::serving::{PendingResponse, NewestRequest, RequestKey};
+use super::outbox::HostOutbox;
 use crate::block::Block;
 use crate::edm::demux::MemoryBlock;
-use crate::edm::layout::{ControlFields, Kind, MS, MST, Start};
+use crate::edm::layout::{ControlFields, Kind, MS, MST, StartFields};
 use crate::edm::{Assembler, Event, Malformed, MemoryMessage, RmwOperation};
 use std::collections::BTreeMap;
 use unrack_protocol::edm::steps;
@@ -92,16 +92,16 @@ pub struct HostStack {
     config: HostConfig,
     lines: Vec<Line>,
     /// Lines that are out of use because they showed damage.
-    out: Lines,
+    out: LineSet,
     tickets: u32,
-    ways: BTreeMap<u16, Way>,
+    ways: BTreeMap<u16, DestinationQueue>,
     /// The message state tables, by <destination, message id>.
-    awaited: BTreeMap<(u16, u8), Awaited>,
-    announced: BTreeMap<(u16, u8), Announced>,
+    awaited: BTreeMap<(u16, u8), AwaitedResponse>,
+    announced: BTreeMap<(u16, u8), AnnouncedWrite>,
     /// Answers that are not completely granted yet.
-    answers: BTreeMap<(u16, u8), Answer>,
+    answers: BTreeMap<(u16, u8), PendingResponse>,
     /// The last requests that were served, if the node is mirrored.
-    served: BTreeMap<Serving, Served>,
+    served: BTreeMap<RequestKey, NewestRequest>,
     completions: Vec<Completion>,
     strays: u64,
     duplicates: u64,
@@ -114,7 +114,7 @@ struct Line {
     /// Cycle in which the current message began, and the source of that message.
     began: u64,
     from: u16,
-    outbox: Outbox,
+    outbox: HostOutbox,
 }
 
 impl HostStack {
@@ -137,7 +137,7 @@ impl HostStack {
         HostStack {
             config,
             lines: vec![Line::default(); lines],
-            out: Lines::default(),
+            out: LineSet::default(),
             tickets: 0,
             ways: BTreeMap::new(),
             awaited: BTreeMap::new(),
@@ -184,7 +184,7 @@ impl HostStack {
     pub fn is_idle(&self) -> bool {
         let nothing_waits = self.ways.values().all(|way| way.waiting.is_empty());
         let nothing_leaves = self.lines.iter().all(|line| line.outbox.is_empty());
-        let nothing_is_unsent = self.announced.values().all(Announced::is_free);
+        let nothing_is_unsent = self.announced.values().all(AnnouncedWrite::is_free);
         nothing_waits && self.awaited.is_empty() && nothing_is_unsent && nothing_leaves
     }
 
@@ -200,7 +200,7 @@ impl HostStack {
 
     /// Returns whether messages to `dst` go over all lines of this node.
     pub fn is_mirrored_to(&self, dst: u16) -> bool {
-        self.lines_to(dst) == Lines::first(copies::MOST)
+        self.lines_to(dst) == LineSet::first(copies::MOST)
     }
 
     /// Returns the assembler of a line.
@@ -224,7 +224,7 @@ impl HostStack {
             MemoryBlock::Block(block) => {
                 if block.block_type() == Some(MS) {
                     on.began = now;
-                    on.from = Start::parse(block.payload).map_or(on.from, |start| start.node);
+                    on.from = StartFields::parse(block.payload).map_or(on.from, |start| start.node);
                 }
                 on.assembler.handle(block)
             }
@@ -263,9 +263,9 @@ impl HostStack {
     }
 
     /// Returns the lines over which requests are sent to a node.
-    fn lines_to(&self, node: u16) -> Lines {
-        let lost = self.ways.get(&node).map_or(Lines::default(), |way| way.lost);
-        Lines::first(self.lines.len()).without(self.out).without(lost)
+    fn lines_to(&self, node: u16) -> LineSet {
+        let lost = self.ways.get(&node).map_or(LineSet::default(), |way| way.lost);
+        LineSet::first(self.lines.len()).without(self.out).without(lost)
     }
 
     fn is_lost(&self, node: u16, line: usize) -> bool {

@@ -1,32 +1,32 @@
 //! Requests that a node serves for other nodes.
 
-use super::copies::{Copies, Lines, MOST, Turn};
+use super::copies::{Copies, LineSet, MOST, SlotRelation};
 use super::{HostStack, MemoryController};
 use crate::edm::{Body, MemoryMessage};
 use unrack_protocol::edm::steps;
 
 /// An answer that has not been sent completely yet.
 #[derive(Debug, Clone)]
-pub(super) struct Answer {
+pub(super) struct PendingResponse {
     data: Vec<u8>,
     sent: [usize; MOST],
     /// Lines over which it has not been sent completely.
-    open: Lines,
+    open: LineSet,
 }
 
 /// The newest request of a place in another node's table, or its newest write. The two are kept separately, because a
 /// request may overtake the data of the write that used the place before.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Served {
+pub(super) struct NewestRequest {
     id: u8,
     /// Received copies of a write; unused for requests.
     copies: Copies,
 }
 
 /// Key of a served request: its source, whether it is a write, and its place.
-pub(super) type Serving = (u16, bool, u8);
+pub(super) type RequestKey = (u16, bool, u8);
 
-impl Answer {
+impl PendingResponse {
     /// Closes the answer on this line. Returns whether it is now closed on all lines.
     pub(super) fn close(&mut self, line: usize) -> bool {
         self.open.remove(line);
@@ -72,12 +72,12 @@ impl HostStack {
     /// the first chunk (§3.1.1 (4)).
     fn request(&mut self, (now, line): (u64, usize), key: (u16, u8), answer: impl FnOnce() -> Vec<u8>) {
         match self.turn(key, false) {
-            Turn::Newer => {
-                let open = Lines::first(self.lines.len()).without(self.out);
-                self.answers.insert(key, Answer { data: answer(), sent: [0; MOST], open });
+            SlotRelation::Newer => {
+                let open = LineSet::first(self.lines.len()).without(self.out);
+                self.answers.insert(key, PendingResponse { data: answer(), sent: [0; MOST], open });
             }
-            Turn::Same => self.duplicates += 1,
-            Turn::Older => {}
+            SlotRelation::Same => self.duplicates += 1,
+            SlotRelation::Older => {}
         }
         let from = now + steps::RECEIVE_REQUEST + steps::READ_GRANT_QUEUE + steps::MAKE_DATA;
         let is_first = self.answers.get(&key).is_some_and(|answer| !answer.has_begun(line));
@@ -106,7 +106,7 @@ impl HostStack {
         if self.lines.len() == 1 {
             return bytes;
         }
-        let is_late = self.is_lost(key.0, line) || self.turn(key, true) == Turn::Older;
+        let is_late = self.is_lost(key.0, line) || self.turn(key, true) == SlotRelation::Older;
         let served = self.served.get_mut(&(key.0, true, self.config.place_of(key.1))).filter(|_| !is_late);
         let new = served.map_or(0, |served| served.copies.take(line, bytes));
         self.duplicates += u64::from(new < bytes);
@@ -114,17 +114,17 @@ impl HostStack {
     }
 
     /// Compares a message with the previous message in its place. A newer message takes the place.
-    fn turn(&mut self, (node, id): (u16, u8), is_write: bool) -> Turn {
+    fn turn(&mut self, (node, id): (u16, u8), is_write: bool) -> SlotRelation {
         if self.lines.len() == 1 {
-            return Turn::Newer;
+            return SlotRelation::Newer;
         }
         let bits = self.config.place_bits();
         let place = (node, is_write, self.config.place_of(id));
         let before = self.served.get(&place).map(|served| served.id);
-        let of = |before| Turn::compare(id >> bits, before >> bits, self.config.uses_bits());
-        let turn = before.map_or(Turn::Newer, of);
-        if turn == Turn::Newer {
-            self.served.insert(place, Served { id, copies: Copies::default() });
+        let of = |before| SlotRelation::compare(id >> bits, before >> bits, self.config.uses_bits());
+        let turn = before.map_or(SlotRelation::Newer, of);
+        if turn == SlotRelation::Newer {
+            self.served.insert(place, NewestRequest { id, copies: Copies::default() });
             before.into_iter().filter(|_| !is_write).for_each(|before| self.supersede((node, before)));
         }
         turn

@@ -3,7 +3,7 @@
 
 use super::{ControlPacket, Node, NodeTimer, World};
 use crate::r2c2::RateControl as Controlled;
-use crate::r2c2::news::News;
+use crate::r2c2::news::BroadcastContent;
 use crate::r2c2::packet::{Assignment, Broadcast, Event as Told};
 use unrack_units::Time;
 
@@ -12,7 +12,7 @@ const REPEAT_AFTER: Time = Time::from_us(10);
 
 impl<F: Copy + PartialEq> Node<F> {
     /// Announces a flow to all nodes, or to the controller if there is one.
-    pub fn announce<W: World<Flow = F>>(&mut self, world: &mut W, news: News) {
+    pub fn announce<W: World<Flow = F>>(&mut self, world: &mut W, news: BroadcastContent) {
         match world.setup().params.control {
             Controlled::Central => self.tell_controller(world, news),
             Controlled::Decentralized => self.announce_routings(world, news, &[]),
@@ -20,20 +20,20 @@ impl<F: Copy + PartialEq> Node<F> {
     }
 
     /// Announces routings that the node has chosen, and applies them (§3.4).
-    pub fn announce_routings<W: World<Flow = F>>(&mut self, world: &mut W, news: News, pairs: &[Assignment]) {
+    pub fn announce_routings<W: World<Flow = F>>(&mut self, world: &mut W, news: BroadcastContent, pairs: &[Assignment]) {
         self.learn(world, news, pairs);
         self.send_out(world, news);
     }
 
     /// Sends a broadcast of the node along its tree.
-    fn send_out<W: World<Flow = F>>(&mut self, world: &mut W, news: News) {
+    fn send_out<W: World<Flow = F>>(&mut self, world: &mut W, news: BroadcastContent) {
         let Some(carried) = world.carry(news) else { return };
         self.spread(world, news, &carried);
         world.put_down(carried);
     }
 
     /// Sends news only to the controller.
-    fn tell_controller<W: World<Flow = F>>(&mut self, world: &mut W, news: News) {
+    fn tell_controller<W: World<Flow = F>>(&mut self, world: &mut W, news: BroadcastContent) {
         match world.setup().params.controller {
             controller if controller == self.me => self.hear_as_controller(world, news),
             controller => self.put_control(world, controller, ControlPacket::Told(news)),
@@ -41,7 +41,7 @@ impl<F: Copy + PartialEq> Node<F> {
     }
 
     /// Handles news that is sent only to the controller.
-    pub fn hear_as_controller<W: World<Flow = F>>(&mut self, world: &mut W, news: News) {
+    pub fn hear_as_controller<W: World<Flow = F>>(&mut self, world: &mut W, news: BroadcastContent) {
         self.learn(world, news, &[]);
         self.start_ticking(world);
     }
@@ -51,7 +51,7 @@ impl<F: Copy + PartialEq> Node<F> {
     pub fn hear<W: World<Flow = F>>(
         &mut self,
         world: &mut W,
-        news: News,
+        news: BroadcastContent,
         pairs: &[Assignment],
         carried: &W::Carried,
     ) {
@@ -60,8 +60,8 @@ impl<F: Copy + PartialEq> Node<F> {
         self.spread(world, news, carried);
     }
 
-    fn learn<W: World<Flow = F>>(&mut self, world: &mut W, news: News, pairs: &[Assignment]) {
-        if let News::Flow(told) = news {
+    fn learn<W: World<Flow = F>>(&mut self, world: &mut W, news: BroadcastContent, pairs: &[Assignment]) {
+        if let BroadcastContent::Flow(told) = news {
             // News that was on its way when a failure was discovered may name a routing that is no longer possible.
             let routing = world.map().usable(told.routing);
             self.view.hear(world.now(), &Broadcast { routing, ..told });
@@ -84,7 +84,7 @@ impl<F: Copy + PartialEq> Node<F> {
     }
 
     /// Forwards a broadcast along its tree, and reports the copies that are dropped.
-    fn spread<W: World<Flow = F>>(&mut self, world: &mut W, news: News, carried: &W::Carried) {
+    fn spread<W: World<Flow = F>>(&mut self, world: &mut W, news: BroadcastContent, carried: &W::Carried) {
         for link in world.map().onward(self.me, news.src(), news.tree()) {
             if !world.cross(link, news, carried) {
                 self.report(world, news);
@@ -93,7 +93,7 @@ impl<F: Copy + PartialEq> Node<F> {
     }
 
     /// Reports to the source of a broadcast that the node had to drop it (§3.2).
-    pub fn report<W: World<Flow = F>>(&mut self, world: &mut W, news: News) {
+    pub fn report<W: World<Flow = F>>(&mut self, world: &mut W, news: BroadcastContent) {
         if news.src() == self.me {
             return self.repeat_later(world, news);
         }
@@ -119,7 +119,7 @@ impl<F: Copy + PartialEq> Node<F> {
     }
 
     /// Schedules the repetition of one of the node's broadcasts along another tree, unless it is scheduled already.
-    pub fn repeat_later<W: World<Flow = F>>(&mut self, world: &mut W, news: News) {
+    pub fn repeat_later<W: World<Flow = F>>(&mut self, world: &mut W, news: BroadcastContent) {
         if self.repeats.iter().any(|repeat| repeat.is_like(news)) {
             return;
         }
@@ -139,12 +139,12 @@ impl<F: Copy + PartialEq> Node<F> {
 
     /// Returns the current version of the news, because the flow may ask for something else by now, or `None` if the
     /// news is outdated.
-    fn still<W: World<Flow = F>>(&self, world: &mut W, news: News) -> Option<News> {
-        let News::Flow(told) = news else { return Some(news) };
+    fn still<W: World<Flow = F>>(&self, world: &mut W, news: BroadcastContent) -> Option<BroadcastContent> {
+        let BroadcastContent::Flow(told) = news else { return Some(news) };
         let own = self.own_of(world, told.flow).and_then(|own| world.flow(own));
         let open = own.filter(|own| !own.transfer.is_through()).map(|own| own.told);
         match open.or_else(|| world.told_besides(told.flow)) {
-            Some(now) => Some(News::Flow(Broadcast { event: told.event, tree: told.tree, ..now })),
+            Some(now) => Some(BroadcastContent::Flow(Broadcast { event: told.event, tree: told.tree, ..now })),
             None => (told.event == Told::End).then_some(news),
         }
     }

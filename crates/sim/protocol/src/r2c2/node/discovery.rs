@@ -2,7 +2,7 @@
 //! and every node announces its flows again.
 
 use super::{Node, World};
-use crate::r2c2::news::News;
+use crate::r2c2::news::BroadcastContent;
 use crate::r2c2::packet::{Broadcast, Event as Told};
 use crate::r2c2::shared_rates::SharedRates;
 
@@ -27,7 +27,7 @@ impl<F: Copy + PartialEq> Node<F> {
             let has_begun = !matches!(place.transfer.next(), Some((0, false)));
             if has_begun && !place.transfer.is_through() {
                 let told = Broadcast { event: Told::Start, ..place.told };
-                self.announce(world, News::Flow(told));
+                self.announce(world, BroadcastContent::Flow(told));
             }
             let waits =
                 world.flow(flow).is_some_and(|place| place.turn == 0 && place.transfer.next().is_some());

@@ -25,13 +25,13 @@ pub mod world;
 
 pub use flow::Flow;
 pub use setup::{RackSetup, WorldLimits};
-pub use world::{ControlPacket, Event, NodeTimer, Part, World};
+pub use world::{ControlPacket, Event, NodeTimer, FlowPart, World};
 
 use super::Routing;
-use super::news::{News, Reports};
+use super::news::{BroadcastContent, Reports};
 use super::shared_rates::SharedRates;
 use super::view::RackView;
-use super::weights::Ways;
+use super::weights::FlowPaths;
 use std::collections::VecDeque;
 use unrack_units::Time;
 
@@ -45,7 +45,7 @@ pub struct Node<F> {
     /// Whether the node currently computes rates once per interval.
     ticks: bool,
     /// Broadcasts that the node is about to repeat, in this order.
-    repeats: VecDeque<News>,
+    repeats: VecDeque<BroadcastContent>,
     reports: Reports,
     /// Start of the run. The times of rules are relative to it.
     began: Time,
@@ -107,7 +107,7 @@ impl<F: Copy + PartialEq> Node<F> {
     /// Sends a packet that follows a route and is not part of a flow. Without a path the packet is lost. A node that
     /// waits for it runs into a timeout, or learns of the failure.
     fn put_control<W: World<Flow = F>>(&mut self, world: &mut W, dst: u32, control: ControlPacket<F>) {
-        let Some(route) = world.draw(Ways { src: self.me, dst, ..CONTROL }) else { return };
+        let Some(route) = world.draw(FlowPaths { src: self.me, dst, ..CONTROL }) else { return };
         let is_put = world.put_control(dst, route, control);
         if let (false, ControlPacket::Told(news)) = (is_put, control) {
             self.report(world, news);
@@ -116,4 +116,4 @@ impl<F: Copy + PartialEq> Node<F> {
 }
 
 /// Control packets may take any shortest path.
-pub const CONTROL: Ways = Ways { routing: Routing::Spraying, src: 0, dst: 0, flow: 0 };
+pub const CONTROL: FlowPaths = FlowPaths { routing: Routing::Spraying, src: 0, dst: 0, flow: 0 };

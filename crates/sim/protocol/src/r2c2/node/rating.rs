@@ -2,7 +2,7 @@
 
 use super::{Node, NodeTimer, World};
 use crate::r2c2::RateControl;
-use crate::r2c2::news::News;
+use crate::r2c2::news::BroadcastContent;
 use crate::r2c2::packet::{Broadcast, Event as Told};
 use crate::r2c2::rates::Requirements;
 use unrack_units::{Bytes, Time};
@@ -89,7 +89,7 @@ impl<F: Copy + PartialEq> Node<F> {
         if let Some(demand_kbps) = demand {
             place.told.asked.demand_kbps = demand_kbps;
             let told = Broadcast { event: Told::Demand, ..place.told };
-            self.announce(world, News::Flow(told));
+            self.announce(world, BroadcastContent::Flow(told));
         }
     }
 
@@ -123,7 +123,7 @@ impl<F: Copy + PartialEq> Node<F> {
     fn ask<W: World<Flow = F>>(&mut self, world: &mut W, flow: F, told: Broadcast) {
         let Some(place) = world.flow(flow) else { return };
         if std::mem::replace(&mut place.told, told) != told && !place.transfer.is_through() {
-            self.announce(world, News::Flow(Broadcast { event: Told::Demand, ..told }));
+            self.announce(world, BroadcastContent::Flow(Broadcast { event: Told::Demand, ..told }));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Sending of flows: they are opened, sent packet by packet, acknowledged, and retransmitted.
 
-use super::{Event, Flow, Node, NodeTimer, Part, World};
-use crate::r2c2::news::News;
+use super::{Event, Flow, Node, NodeTimer, FlowPart, World};
+use crate::r2c2::news::BroadcastContent;
 use crate::r2c2::packet::{Broadcast, Event as Told};
 
 impl<F: Copy + PartialEq> Node<F> {
@@ -80,11 +80,11 @@ impl<F: Copy + PartialEq> Node<F> {
             return world.wake_at(room, wait);
         }
         let payload = payload as u32;
-        self.put_part(world, &Part { flow, told, segment, is_again, is_last, route, offset, payload, wire });
+        self.put_part(world, &FlowPart { flow, told, segment, is_again, is_last, route, offset, payload, wire });
     }
 
-    fn put_part<W: World<Flow = F>>(&mut self, world: &mut W, part: &Part<F>) {
-        let &Part { flow, told, segment, is_again, wire, .. } = part;
+    fn put_part<W: World<Flow = F>>(&mut self, world: &mut W, part: &FlowPart<F>) {
+        let &FlowPart { flow, told, segment, is_again, wire, .. } = part;
         let (now, ack_every) = (world.now(), world.setup().params.ack_every);
         let Some(place) = world.flow(flow) else { return };
         place.bucket.take(now, wire);
@@ -92,7 +92,7 @@ impl<F: Copy + PartialEq> Node<F> {
         place.patience.sent(now, (segment, is_again), ack_every);
         world.put_part(part);
         if segment == 0 && !is_again {
-            self.announce(world, News::Flow(told));
+            self.announce(world, BroadcastContent::Flow(told));
         }
         let Some(place) = world.flow(flow) else { return };
         let was_through = place.transfer.is_through();
@@ -102,7 +102,7 @@ impl<F: Copy + PartialEq> Node<F> {
         place.turn = 0;
         // The flow may also have stopped because the destination has no room for more.
         if !was_through && place.transfer.is_through() {
-            self.announce(world, News::Flow(Broadcast { event: Told::End, ..told }));
+            self.announce(world, BroadcastContent::Flow(Broadcast { event: Told::End, ..told }));
         }
         self.set_alarm(world, flow);
     }
@@ -170,7 +170,7 @@ impl<F: Copy + PartialEq> Node<F> {
         let Some(place) = world.flow(flow) else { return };
         if !place.transfer.is_through() {
             let told = Broadcast { event: Told::End, ..place.told };
-            self.announce(world, News::Flow(told));
+            self.announce(world, BroadcastContent::Flow(told));
         }
         self.close(world, flow);
     }

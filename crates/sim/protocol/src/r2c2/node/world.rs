@@ -1,10 +1,10 @@
 //! Interface through which a node uses its surroundings.
 
 use super::{Flow, RackSetup};
-use crate::r2c2::map::Map;
-use crate::r2c2::news::News;
+use crate::r2c2::map::RackMap;
+use crate::r2c2::news::BroadcastContent;
 use crate::r2c2::packet::{Broadcast, Route};
-use crate::r2c2::weights::Ways;
+use crate::r2c2::weights::FlowPaths;
 use unrack_units::Time;
 
 /// Surroundings of one node, at one time.
@@ -19,11 +19,11 @@ pub trait World {
     /// Returns the description of the rack.
     fn setup(&self) -> &RackSetup;
     /// Returns the topology as it is currently known.
-    fn map(&mut self) -> &mut Map;
+    fn map(&mut self) -> &mut RackMap;
     /// Returns the rate in Kb/s that a flow would get if it were alone, on the links that are known to be up.
-    fn alone_kbps(&mut self, ways: Ways) -> u32;
+    fn alone_kbps(&mut self, ways: FlowPaths) -> u32;
     /// Draws a route, or returns `None` if no path is known.
-    fn draw(&mut self, ways: Ways) -> Option<Route>;
+    fn draw(&mut self, ways: FlowPaths) -> Option<Route>;
     /// Returns a flow that a node sends, or `None` if it is no longer stored.
     fn flow(&mut self, flow: Self::Flow) -> Option<&mut Flow>;
     /// Returns a number for a timer that no other timer of a flow has; never 0.
@@ -34,14 +34,14 @@ pub trait World {
     /// already.
     fn room_at(&self, port: u32, wire: u32) -> Time;
     /// Puts a part of a flow into the queue of the first link of its route.
-    fn put_part(&mut self, part: &Part<Self::Flow>);
+    fn put_part(&mut self, part: &FlowPart<Self::Flow>);
     /// Puts a packet to node `dst` that is not part of a flow into the queue of the first link of its route. Returns
     /// whether the packet left, as far as is known.
     fn put_control(&mut self, dst: u32, route: Route, control: ControlPacket<Self::Flow>) -> bool;
     /// Returns a broadcast of this node in the form to be sent over links, or `None` if it is too old to be known.
-    fn carry(&mut self, news: News) -> Option<Self::Carried>;
+    fn carry(&mut self, news: BroadcastContent) -> Option<Self::Carried>;
     /// Puts a copy of a broadcast into the queue of a link. Returns whether it left.
-    fn cross(&mut self, link: u32, news: News, carried: &Self::Carried) -> bool;
+    fn cross(&mut self, link: u32, news: BroadcastContent, carried: &Self::Carried) -> bool;
     /// Releases a broadcast of this node after its copies have been sent.
     fn put_down(&mut self, carried: Self::Carried);
     /// Returns the announcement with this number, if the node keeps something announced under it that is not a flow.
@@ -69,7 +69,7 @@ pub enum NodeTimer<F> {
 
 /// Part of a flow to be sent.
 #[derive(Debug, Clone, Copy)]
-pub struct Part<F> {
+pub struct FlowPart<F> {
     pub flow: F,
     pub told: Broadcast,
     pub segment: u32,
@@ -89,9 +89,9 @@ pub enum ControlPacket<F> {
     /// whose bit in the mask is set.
     Ack { flow: F, next: u32, mask: u64 },
     /// Report to the source of a broadcast that a node had to drop it (§3.2).
-    Lost(News),
+    Lost(BroadcastContent),
     /// Announcement that is sent to the controller instead of to all nodes.
-    Told(News),
+    Told(BroadcastContent),
 }
 
 /// Events of a flow at its source.

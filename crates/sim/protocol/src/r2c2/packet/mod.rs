@@ -33,7 +33,7 @@ pub use hello::Hello;
 use super::Routing;
 use super::rates::Requirements;
 use super::routing::MOST_HOPS;
-use super::weights::Ways;
+use super::weights::FlowPaths;
 use crc::{crc16, crc32};
 use std::fmt;
 
@@ -308,9 +308,9 @@ pub struct Broadcast {
 
 impl Broadcast {
     /// Returns the paths of the flow's packets.
-    pub fn ways(&self) -> Ways {
+    pub fn ways(&self) -> FlowPaths {
         let Broadcast { routing, src, dst, flow, .. } = *self;
-        Ways { routing, src: src.into(), dst: dst.into(), flow: flow.into() }
+        FlowPaths { routing, src: src.into(), dst: dst.into(), flow: flow.into() }
     }
 
     /// Encodes the broadcast.

@@ -1,31 +1,31 @@
 //! Settling of rates: class by class, the rates of all flows rise until links are full.
 
-use super::waiting::Waiting;
-use super::{Class, GRAIN, Level, Load, Rates, Slot};
+use super::waiting::WaitingChanges;
+use super::{PriorityClass, GRAIN, WaterLevel, LinkLoad, Rates, Slot};
 use crate::r2c2::weights::LinkShare;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Working memory. It is empty between calls but stays allocated.
 #[derive(Debug, Clone)]
-pub(super) struct Space {
-    waiting: Waiting,
+pub(super) struct FillMemory {
+    waiting: WaitingChanges,
     /// Flows limited by their tops, ordered by the level at which they reach them.
-    limited: BinaryHeap<Reverse<(Level, Slot)>>,
+    limited: BinaryHeap<Reverse<(WaterLevel, Slot)>>,
     /// Number of flows whose rates are rising.
     rising: u32,
 }
 
-impl Space {
+impl FillMemory {
     /// Creates empty working memory for `links` links.
-    pub(super) fn new(links: usize) -> Space {
-        Space { waiting: Waiting::new(links), limited: BinaryHeap::new(), rising: 0 }
+    pub(super) fn new(links: usize) -> FillMemory {
+        FillMemory { waiting: WaitingChanges::new(links), limited: BinaryHeap::new(), rising: 0 }
     }
 }
 
 /// Capacity of links that is available to a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Room {
+enum ClassCapacity {
     /// All of it, because the class is the first.
     All,
     /// The capacity that the preceding classes leave.
@@ -35,10 +35,10 @@ enum Room {
 impl Rates {
     /// Settles rates, starting with the first class that has changes. `from` returns the level from which on a class
     /// changes.
-    pub(super) fn settle_from(&mut self, from: impl Fn(&Class) -> Level) {
+    pub(super) fn settle_from(&mut self, from: impl Fn(&PriorityClass) -> WaterLevel) {
         self.watch();
         let mut classes = std::mem::take(&mut self.classes);
-        let first = classes.values().position(|class| from(class) < Level::NEVER);
+        let first = classes.values().position(|class| from(class) < WaterLevel::NEVER);
         if let Some(first) = first {
             // Later classes cannot keep capacity that this class may take, so they start from scratch.
             for class in classes.values_mut().skip(first.max(1)) {
@@ -49,36 +49,36 @@ impl Rates {
                 // others.
                 match n {
                     0 => self.reopen(class, from(class)),
-                    _ => self.open_fresh(class, Room::Left),
+                    _ => self.open_fresh(class, ClassCapacity::Left),
                 }
-                self.fill(class, if n == 0 { Room::All } else { Room::Left });
+                self.fill(class, if n == 0 { ClassCapacity::All } else { ClassCapacity::Left });
             }
         }
         self.classes = classes;
         self.classes.retain(|_, class| class.members > 0);
     }
 
-    fn forget_the_gone(&self, class: &mut Class) {
+    fn forget_the_gone(&self, class: &mut PriorityClass) {
         let is_there = |(slot, serial): &(Slot, u32)| self.marks[*slot as usize].serial == *serial;
         class.settled.retain(is_there);
         class.fresh.retain(is_there);
     }
 
     /// Returns the capacity of all flows of a class to their links. These flows wait to rise again.
-    fn release(&mut self, class: &mut Class) {
+    fn release(&mut self, class: &mut PriorityClass) {
         self.forget_the_gone(class);
         for (slot, _) in &class.settled {
             let flow = &mut self.flows[*slot as usize];
             give_back(&mut self.loads, flow.watched(), [flow.rate_kbps, 0]);
             flow.rate_kbps = 0;
-            self.marks[*slot as usize].level = Level::NEVER;
+            self.marks[*slot as usize].level = WaterLevel::NEVER;
         }
         class.fresh.append(&mut class.settled);
     }
 
     /// Reopens the flows of the first class that were settled at this level or above: they return their capacity and
     /// rise again.
-    fn reopen(&mut self, class: &mut Class, from: Level) {
+    fn reopen(&mut self, class: &mut PriorityClass, from: WaterLevel) {
         self.forget_the_gone(class);
         let kept = class.settled.partition_point(|(slot, _)| self.marks[*slot as usize].level < from);
         let entries = |flows: &[(Slot, u32)]| -> usize {
@@ -91,27 +91,27 @@ impl Rates {
             for (slot, _) in &class.settled[kept..] {
                 let flow = &self.flows[*slot as usize];
                 give_back(&mut self.loads, flow.watched(), [flow.rate_kbps, flow.asked.weight.into()]);
-                self.open(class, *slot, Room::All);
+                self.open(class, *slot, ClassCapacity::All);
             }
             class.settled.truncate(kept);
-            return self.open_fresh(class, Room::All);
+            return self.open_fresh(class, ClassCapacity::All);
         }
         for link in self.watched.iter().map(|link| *link as usize) {
-            self.loads[link] = Load { left: self.capacity[link], rising: class.uses[link].weights };
+            self.loads[link] = LinkLoad { left: self.capacity[link], rising: class.uses[link].weights };
         }
         for (slot, _) in stay {
             let flow = &self.flows[*slot as usize];
             take(&mut self.loads, flow.watched(), [flow.rate_kbps, flow.asked.weight.into()]);
         }
         for (slot, _) in class.settled[kept..].iter().chain(&class.fresh) {
-            self.open(class, *slot, Room::All);
+            self.open(class, *slot, ClassCapacity::All);
         }
         class.settled.truncate(kept);
         class.fresh.clear();
     }
 
     /// Opens all fresh flows of a class.
-    fn open_fresh(&mut self, class: &mut Class, room: Room) {
+    fn open_fresh(&mut self, class: &mut PriorityClass, room: ClassCapacity) {
         for (slot, _) in std::mem::take(&mut class.fresh) {
             let flow = &self.flows[slot as usize];
             give_back(&mut self.loads, flow.watched(), [0, flow.asked.weight.into()]);
@@ -121,48 +121,48 @@ impl Rates {
 
     /// Opens a flow. Its rate rises until a link is full, or only to its top if it reaches the top before any of its
     /// links can fill.
-    fn open(&mut self, class: &Class, slot: Slot, room: Room) {
+    fn open(&mut self, class: &PriorityClass, slot: Slot, room: ClassCapacity) {
         let flow = &self.flows[slot as usize];
-        self.marks[slot as usize].level = Level::RISING;
+        self.marks[slot as usize].level = WaterLevel::RISING;
         self.space.rising += 1;
         if flow.top.link.is_none_or(|link| !self.may_fill(class, link, room)) {
-            self.space.limited.push(Reverse((Level::of_top(flow.asked, flow.top), slot)));
+            self.space.limited.push(Reverse((WaterLevel::of_top(flow.asked, flow.top), slot)));
         }
     }
 
     /// Returns whether a link has too little room for all flows of a class at their tops. With `Room::Left`, the
     /// result is valid only before any flow of the class is settled.
-    fn may_fill(&self, class: &Class, link: u32, room: Room) -> bool {
+    fn may_fill(&self, class: &PriorityClass, link: u32, room: ClassCapacity) -> bool {
         let room = match room {
-            Room::All => self.capacity[link as usize],
-            Room::Left => self.loads[link as usize].left,
+            ClassCapacity::All => self.capacity[link as usize],
+            ClassCapacity::Left => self.loads[link as usize].left,
         };
         class.uses[link as usize].tops > room >> GRAIN
     }
 
     /// Raises the rates of the open flows until all are settled.
-    fn fill(&mut self, class: &mut Class, room: Room) {
+    fn fill(&mut self, class: &mut PriorityClass, room: ClassCapacity) {
         for link in &self.watched {
-            let Load { left, rising } = self.loads[*link as usize];
+            let LinkLoad { left, rising } = self.loads[*link as usize];
             if rising > 0 && self.may_fill(class, *link, room) {
-                self.space.waiting.push(Level::saturating(left, rising), *link);
+                self.space.waiting.push(WaterLevel::saturating(left, rising), *link);
             }
         }
-        let last = class.settled.last().map_or(Level::ZERO, |(slot, _)| self.marks[*slot as usize].level);
+        let last = class.settled.last().map_or(WaterLevel::ZERO, |(slot, _)| self.marks[*slot as usize].level);
         self.rise(class, last);
         debug_assert!(self.watched.iter().all(|link| self.loads[*link as usize].rising == 0));
         self.space.waiting.clear();
         self.space.limited.clear();
-        class.from = Level::NEVER;
+        class.from = WaterLevel::NEVER;
     }
 
     /// Processes events in the order of their levels: a link becomes full, or a flow reaches its top.
-    fn rise(&mut self, class: &mut Class, mut now: Level) {
+    fn rise(&mut self, class: &mut PriorityClass, mut now: WaterLevel) {
         while self.space.rising > 0 {
             // When other flows are settled, more capacity is left for those that are still rising.
             let level = |link: u32| {
-                let Load { left, rising } = self.loads[link as usize];
-                (rising > 0).then(|| Level::saturating(left, rising))
+                let LinkLoad { left, rising } = self.loads[link as usize];
+                (rising > 0).then(|| WaterLevel::saturating(left, rising))
             };
             let link = self.space.waiting.first(level);
             let flow = self.space.limited.peek().map(|Reverse(flow)| *flow);
@@ -171,7 +171,7 @@ impl Rates {
                 // among the links that may fill.
                 (Some((level, slot)), link) if link.is_none_or(|link| level < link.0) => {
                     self.space.limited.pop();
-                    if self.marks[slot as usize].level == Level::RISING {
+                    if self.marks[slot as usize].level == WaterLevel::RISING {
                         now = now.max(level);
                         self.settle_flow(class, slot, now);
                     }
@@ -186,12 +186,12 @@ impl Rates {
     }
 
     /// Settles all rising flows of a full link.
-    fn settle_link(&mut self, class: &mut Class, link: u32, now: Level) {
+    fn settle_link(&mut self, class: &mut PriorityClass, link: u32, now: WaterLevel) {
         let mut users = std::mem::take(&mut self.users[link as usize]);
         users.retain(|(slot, serial)| {
             let mark = self.marks[*slot as usize];
             let is_there = mark.serial == *serial;
-            if is_there && mark.level == Level::RISING {
+            if is_there && mark.level == WaterLevel::RISING {
                 self.settle_flow(class, *slot, now);
             }
             is_there
@@ -199,7 +199,7 @@ impl Rates {
         self.users[link as usize] = users;
     }
 
-    fn settle_flow(&mut self, class: &mut Class, slot: Slot, now: Level) {
+    fn settle_flow(&mut self, class: &mut PriorityClass, slot: Slot, now: WaterLevel) {
         let (flow, mark) = (&mut self.flows[slot as usize], &mut self.marks[slot as usize]);
         flow.rate_kbps = now.0.saturating_mul(flow.asked.weight.into()).min(flow.top.kbps);
         mark.level = now;
@@ -210,7 +210,7 @@ impl Rates {
 }
 
 /// Subtracts the rate and the weight of a flow from its links.
-fn take(loads: &mut [Load], shares: &[LinkShare], [rate, weight]: [u32; 2]) {
+fn take(loads: &mut [LinkLoad], shares: &[LinkShare], [rate, weight]: [u32; 2]) {
     for LinkShare { link, share } in shares {
         let load = &mut loads[*link as usize];
         load.left -= u64::from(*share) * u64::from(rate);
@@ -219,7 +219,7 @@ fn take(loads: &mut [Load], shares: &[LinkShare], [rate, weight]: [u32; 2]) {
 }
 
 /// Returns the rate of a flow to its links, and adds its weight to those of the rising flows.
-fn give_back(loads: &mut [Load], shares: &[LinkShare], [rate, weight]: [u32; 2]) {
+fn give_back(loads: &mut [LinkLoad], shares: &[LinkShare], [rate, weight]: [u32; 2]) {
     for LinkShare { link, share } in shares {
         let load = &mut loads[*link as usize];
         load.left += u64::from(*share) * u64::from(rate);

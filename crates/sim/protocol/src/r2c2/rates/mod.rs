@@ -21,7 +21,7 @@ mod waiting;
 
 pub use self::trials::Trials;
 
-use self::fill::Space;
+use self::fill::FillMemory;
 use super::weights::LinkShare;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -59,35 +59,35 @@ pub struct Rates {
     /// Whether all links have equal capacity.
     is_even: bool,
     /// Room that each link has left with all flows at their tops, by link.
-    rooms: Vec<Room>,
-    watches: Vec<Watch>,
+    rooms: Vec<LinkRoom>,
+    watches: Vec<LinkWatch>,
     /// Whether a link is newly watched so that its users do not know it yet, by link. All `false` between calls.
     is_new: Vec<bool>,
     /// Watched links, in no particular order; and links that may have to be watched.
     watched: Vec<u32>,
     soon: Vec<u32>,
     /// Loads by link. Entries of links that are not watched are unused.
-    loads: Vec<Load>,
+    loads: Vec<LinkLoad>,
     /// Flows that use each watched link, by link. May contain flows that do not use it any more.
     users: Vec<Vec<(Slot, u32)>>,
     /// Scratch space of [`drafted`].
     draft: Vec<LinkShare>,
     flows: Vec<Flow>,
-    marks: Vec<Mark>,
+    marks: Vec<FlowMark>,
     free: Vec<Slot>,
-    classes: BTreeMap<u8, Class>,
-    space: Space,
+    classes: BTreeMap<u8, PriorityClass>,
+    space: FillMemory,
 }
 
 /// Room that a link has left if all of its flows are at their tops. For most links, this is the only value that is
 /// touched when a flow comes or goes. It is stored as twice the room, which may be negative, in the units of [`tops`],
 /// plus one if the link is watched.
 #[derive(Debug, Clone, Copy)]
-struct Room(i64);
+struct LinkRoom(i64);
 
-impl Room {
-    fn from_capacity(capacity: u64) -> Room {
-        Room((capacity >> GRAIN << 1) as i64)
+impl LinkRoom {
+    fn from_capacity(capacity: u64) -> LinkRoom {
+        LinkRoom((capacity >> GRAIN << 1) as i64)
     }
 
     fn is_watched(self) -> bool {
@@ -110,7 +110,7 @@ impl Room {
 
 /// Bookkeeping of a watched link.
 #[derive(Debug, Clone, Copy, Default)]
-struct Watch {
+struct LinkWatch {
     /// Index in `Rates::watched`.
     place: u32,
     /// Number of flows that use it.
@@ -120,7 +120,7 @@ struct Watch {
 /// Load of a link while rates rise. The two fields are adjacent, because they change together, so that one instruction
 /// can change both.
 #[derive(Debug, Clone, Copy)]
-struct Load {
+struct LinkLoad {
     /// Capacity that no flow has taken.
     left: u64,
     /// Sum over the flows whose rates rise there of weight times share. 0 between calls.
@@ -129,26 +129,26 @@ struct Load {
 
 /// Flows of one priority.
 #[derive(Debug, Clone, Default)]
-struct Class {
+struct PriorityClass {
     /// Flows in the order in which their rates were settled, with their serial numbers. May contain flows that are
     /// gone.
     settled: Vec<(Slot, u32)>,
     fresh: Vec<(Slot, u32)>,
     /// Use of each watched link, by link. Entries of links that are not watched are unused.
-    uses: Vec<Use>,
+    uses: Vec<LinkUse>,
     /// Level below which no flow changes.
-    from: Level,
+    from: WaterLevel,
     members: u32,
 }
 
 /// Use of a link by the flows of a class, per Kb/s of their level and at their tops.
 #[derive(Debug, Clone, Copy, Default)]
-struct Use {
+struct LinkUse {
     weights: u64,
     tops: u64,
 }
 
-impl Use {
+impl LinkUse {
     fn add(&mut self, asked: Requirements, top: Top, share: u32) {
         self.weights += u64::from(share) * u64::from(asked.weight);
         self.tops += tops(share, top);
@@ -160,12 +160,12 @@ impl Use {
     }
 }
 
-impl Class {
+impl PriorityClass {
     /// Records that a changed link becomes full at level `1 / inverse` at the earliest.
     fn fills_at(&mut self, inverse: f64) {
         // A little below the computed level, because of rounding errors.
-        let level = (1.0 / inverse * (1.0 - NEAR)).min(f64::from(Level::MOST.0));
-        self.from = self.from.min(Level(level as u32));
+        let level = (1.0 / inverse * (1.0 - NEAR)).min(f64::from(WaterLevel::MOST.0));
+        self.from = self.from.min(WaterLevel(level as u32));
     }
 }
 
@@ -197,40 +197,40 @@ struct Top {
 
 /// Fields of a flow that are read most often.
 #[derive(Debug, Clone, Copy)]
-struct Mark {
+struct FlowMark {
     /// Serial number, which distinguishes the flow from others that had the same slot. An even number means that the
     /// slot is free.
     serial: u32,
     /// Level at which its rate was settled, if it was settled.
-    level: Level,
+    level: WaterLevel,
 }
 
 /// Water level, in Kb/s for a weight of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Level(u32);
+struct WaterLevel(u32);
 
-impl Default for Level {
-    fn default() -> Level {
-        Level::NEVER
+impl Default for WaterLevel {
+    fn default() -> WaterLevel {
+        WaterLevel::NEVER
     }
 }
 
-impl Level {
-    const ZERO: Level = Level(0);
-    const MOST: Level = Level(u32::MAX - 2);
+impl WaterLevel {
+    const ZERO: WaterLevel = WaterLevel(0);
+    const MOST: WaterLevel = WaterLevel(u32::MAX - 2);
     /// Marks a flow whose rate rises.
-    const RISING: Level = Level(u32::MAX - 1);
+    const RISING: WaterLevel = WaterLevel(u32::MAX - 1);
     /// Marks a flow whose class has not been served yet. As the level of a change, it means that there is no change.
-    const NEVER: Level = Level(u32::MAX);
+    const NEVER: WaterLevel = WaterLevel(u32::MAX);
 
     /// Returns the level at which a link with `left` capacity becomes full.
-    fn saturating(left: u64, weights: u64) -> Level {
-        Level((left / weights).min(u64::from(Level::MOST.0)) as u32)
+    fn saturating(left: u64, weights: u64) -> WaterLevel {
+        WaterLevel((left / weights).min(u64::from(WaterLevel::MOST.0)) as u32)
     }
 
     /// Returns the level at which a flow reaches its top.
-    fn of_top(asked: Requirements, top: Top) -> Level {
-        Level(top.kbps.div_ceil(u32::from(asked.weight)).min(Level::MOST.0))
+    fn of_top(asked: Requirements, top: Top) -> WaterLevel {
+        WaterLevel(top.kbps.div_ceil(u32::from(asked.weight)).min(WaterLevel::MOST.0))
     }
 }
 
@@ -257,7 +257,7 @@ impl Rates {
             marks: Vec::new(),
             free: Vec::new(),
             classes: BTreeMap::new(),
-            space: Space::new(0),
+            space: FillMemory::new(0),
             capacity,
         }
     }
@@ -268,12 +268,12 @@ impl Rates {
         if self.rooms.len() == links {
             return;
         }
-        self.rooms = self.capacity.iter().map(|of| Room::from_capacity(*of)).collect();
-        self.loads = self.capacity.iter().map(|of| Load { left: *of, rising: 0 }).collect();
-        self.watches = vec![Watch::default(); links];
+        self.rooms = self.capacity.iter().map(|of| LinkRoom::from_capacity(*of)).collect();
+        self.loads = self.capacity.iter().map(|of| LinkLoad { left: *of, rising: 0 }).collect();
+        self.watches = vec![LinkWatch::default(); links];
         self.is_new = vec![false; links];
         self.users = vec![Vec::new(); links];
-        self.space = Space::new(links);
+        self.space = FillMemory::new(links);
     }
 
     /// Returns the rate in Kb/s that a flow would get if it were alone, which is [`UNLIMITED`] if it crosses no link.
@@ -296,7 +296,7 @@ impl Rates {
         let most = most * (1.0 - NEAR);
         let level = |LinkShare { link, share }: &LinkShare| {
             let weight = u64::from(*share) * u64::from(asked.weight);
-            (Level::saturating(self.capacity[*link as usize], weight), *link)
+            (WaterLevel::saturating(self.capacity[*link as usize], weight), *link)
         };
         let first = shares.iter().filter(|share| need(share) >= most).map(level).min();
         let alone = first.map_or(UNLIMITED, |(level, _)| level.0.saturating_mul(asked.weight.into()));
@@ -317,11 +317,11 @@ impl Rates {
         let top = self.top(asked, &shares);
         let slot = self.free.pop().unwrap_or_else(|| {
             self.flows.push(Flow::default());
-            self.marks.push(Mark { serial: 0, level: Level::NEVER });
+            self.marks.push(FlowMark { serial: 0, level: WaterLevel::NEVER });
             self.flows.len() as Slot - 1
         });
         let serial = self.marks[slot as usize].serial.wrapping_add(1);
-        self.marks[slot as usize] = Mark { serial, level: Level::NEVER };
+        self.marks[slot as usize] = FlowMark { serial, level: WaterLevel::NEVER };
         let draft = drafted(&mut self.draft, shares.len());
         let mut count = 0;
         for share in &*shares {
@@ -341,7 +341,7 @@ impl Rates {
         }
         let flow = Flow { asked, shares, watched, all_watched, top, rate_kbps: 0 };
         let class = self.classes.entry(asked.priority).or_default();
-        class.uses.resize(self.capacity.len(), Use::default());
+        class.uses.resize(self.capacity.len(), LinkUse::default());
         // Reciprocal of the lowest level at which a link can fill, which is the level if all flows rise all the time.
         let mut soonest = 0f64;
         for LinkShare { link, share } in flow.watched() {
@@ -372,7 +372,7 @@ impl Rates {
             // `soon` may contain a link twice.
             if !room.is_enough() && !room.is_watched() {
                 room.0 += 1;
-                self.watches[link as usize] = Watch { place: self.watched.len() as u32, users: 0 };
+                self.watches[link as usize] = LinkWatch { place: self.watched.len() as u32, users: 0 };
                 self.is_new[link as usize] = true;
                 self.watched.push(link);
             }
@@ -484,7 +484,7 @@ impl Rates {
 
     /// Settles the rates of all flows from scratch.
     pub fn settle_anew(&mut self) {
-        self.settle_from(|_| Level::ZERO);
+        self.settle_from(|_| WaterLevel::ZERO);
     }
 }
 

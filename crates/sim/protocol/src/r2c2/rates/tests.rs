@@ -127,7 +127,7 @@ proptest! {
                     }
                 }
                 for (link, taken) in taken.into_iter().enumerate() {
-                    let Load { left, rising } = rates.loads[link];
+                    let LinkLoad { left, rising } = rates.loads[link];
                     prop_assert!(taken <= rates.capacity[link]);
                     let counted = if rates.rooms[link].is_watched() { taken } else { 0 };
                     prop_assert_eq!((left, rising), (rates.capacity[link] - counted, 0));

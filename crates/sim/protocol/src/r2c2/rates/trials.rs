@@ -12,8 +12,8 @@
 //!   stopping flows have all risen to one level.
 //! - **Whether a link can fill is computed only when it would become full.** The tops of a few of its flows decide it.
 
-use super::waiting::Waiting;
-use super::{GRAIN, Level, Rates, Requirements, Top, UNLIMITED, tops};
+use super::waiting::WaitingChanges;
+use super::{GRAIN, WaterLevel, Rates, Requirements, Top, UNLIMITED, tops};
 use crate::r2c2::weights::LinkShare;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -24,23 +24,23 @@ pub struct Trials<'a> {
     /// Capacity of each link, in Kb/s times [`LinkShare::ONE`].
     capacity: Vec<u64>,
     /// Choices of all flows, flow by flow.
-    choices: Vec<Choice<'a>>,
+    choices: Vec<TrialChoice<'a>>,
     flows: Vec<Flow>,
-    classes: Vec<Class>,
+    classes: Vec<TrialClass>,
     users: Users,
     /// Whether the choice is in use and its rate is rising, by choice.
     rises: Vec<bool>,
     rates: Vec<u32>,
-    links: Links,
+    links: RisingLinks,
 }
 
-struct Choice<'a> {
+struct TrialChoice<'a> {
     flow: u32,
     top: Top,
-    list: List<'a>,
+    list: TrialList<'a>,
 }
 
-enum List<'a> {
+enum TrialList<'a> {
     Short(&'a [LinkShare]),
     /// Share of each link, by link.
     Row(Box<[u32]>),
@@ -62,7 +62,7 @@ struct Flow {
 }
 
 /// Flows of one priority.
-struct Class {
+struct TrialClass {
     priority: u8,
     flows: Vec<u32>,
     /// Sum over the choices in use of weight times share, by link.
@@ -70,13 +70,13 @@ struct Class {
 }
 
 /// State of the links while rates rise, and of the flows that are still rising.
-struct Links {
+struct RisingLinks {
     left: Vec<u64>,
     rising: Vec<u64>,
     /// Capacity that was left before the flows of the class took any.
     room: Vec<u64>,
-    waiting: Waiting,
-    limited: BinaryHeap<Reverse<(Level, u32)>>,
+    waiting: WaitingChanges,
+    limited: BinaryHeap<Reverse<(WaterLevel, u32)>>,
     /// Number of rising choices, and the total length of their lists.
     count: usize,
     entries: usize,
@@ -88,19 +88,19 @@ struct Links {
     sums: Vec<u64>,
 }
 
-impl List<'_> {
+impl TrialList<'_> {
     fn len(&self) -> usize {
         match self {
-            List::Short(shares) => shares.len(),
-            List::Row(row) => row.len(),
+            TrialList::Short(shares) => shares.len(),
+            TrialList::Row(row) => row.len(),
         }
     }
 
     /// Returns the row's share of a link, or 0 if this is a short list.
     fn of_row(&self, link: u32) -> u32 {
         match self {
-            List::Short(_) => 0,
-            List::Row(row) => row[link as usize],
+            TrialList::Short(_) => 0,
+            TrialList::Row(row) => row[link as usize],
         }
     }
 
@@ -114,10 +114,10 @@ impl List<'_> {
 
     fn each(&self, links: &mut [u64], change: impl Fn(&mut u64, u32)) {
         match self {
-            List::Short(shares) => {
+            TrialList::Short(shares) => {
                 shares.iter().for_each(|share| change(&mut links[share.link as usize], share.share));
             }
-            List::Row(row) => links.iter_mut().zip(row).for_each(|(link, share)| change(link, *share)),
+            TrialList::Row(row) => links.iter_mut().zip(row).for_each(|(link, share)| change(link, *share)),
         }
     }
 }
@@ -134,11 +134,11 @@ impl<'a> Trials<'a> {
     ) -> Trials<'a> {
         let capacity = empty.capacity.to_vec();
         let mut all: Vec<Flow> = Vec::new();
-        let mut choices: Vec<Choice> = Vec::new();
+        let mut choices: Vec<TrialChoice> = Vec::new();
         for (asked, lists) in flows {
             assert!(asked.weight > 0, "a flow of weight 0 would never send");
             let (flow, chosen) = (all.len() as u32, choices.len() as u32);
-            choices.extend(lists.into_iter().map(|shares| Choice {
+            choices.extend(lists.into_iter().map(|shares| TrialChoice {
                 flow,
                 top: empty.top(asked, shares),
                 list: list(shares, capacity.len()),
@@ -147,11 +147,11 @@ impl<'a> Trials<'a> {
             all.push(Flow { asked, choices: chosen..choices.len() as u32, chosen });
         }
         let users = Users::new(&choices, capacity.len());
-        let links = Links {
+        let links = RisingLinks {
             left: capacity.clone(),
             rising: vec![0; capacity.len()],
             room: capacity.clone(),
-            waiting: Waiting::new(capacity.len()),
+            waiting: WaitingChanges::new(capacity.len()),
             limited: BinaryHeap::new(),
             count: 0,
             entries: 0,
@@ -188,14 +188,14 @@ impl<'a> Trials<'a> {
     }
 
     /// Raises the rates of a class until all have stopped, as `Rates::rise` does.
-    fn fill(&mut self, class: &Class) {
+    fn fill(&mut self, class: &TrialClass) {
         self.open(class);
-        let mut now = Level::ZERO;
+        let mut now = WaterLevel::ZERO;
         while self.links.count > 0 {
-            let Links { left, rising, waiting, limited, .. } = &mut self.links;
+            let RisingLinks { left, rising, waiting, limited, .. } = &mut self.links;
             let level = |link: u32| {
                 let at = link as usize;
-                (rising[at] > 0).then(|| Level::saturating(left[at], rising[at]))
+                (rising[at] > 0).then(|| WaterLevel::saturating(left[at], rising[at]))
             };
             let link = waiting.first(level);
             let choice = limited.peek().map(|Reverse(choice)| *choice);
@@ -220,7 +220,7 @@ impl<'a> Trials<'a> {
         self.links.limited.clear();
     }
 
-    fn open(&mut self, class: &Class) {
+    fn open(&mut self, class: &TrialClass) {
         let links = &mut self.links;
         links.room.copy_from_slice(&links.left);
         links.rising.copy_from_slice(&class.weights);
@@ -230,14 +230,14 @@ impl<'a> Trials<'a> {
             let list = &self.choices[flow.chosen as usize].list;
             self.rises[flow.chosen as usize] = true;
             links.entries += list.len();
-            if let List::Row(_) = list {
+            if let TrialList::Row(_) = list {
                 links.rows.push(flow.chosen);
             }
         }
         links.rising_rows.clone_from(&links.rows);
         for (link, (left, rising)) in links.left.iter().zip(&links.rising).enumerate() {
             if *rising > 0 {
-                links.waiting.push(Level::saturating(*left, *rising), link as u32);
+                links.waiting.push(WaterLevel::saturating(*left, *rising), link as u32);
             }
         }
         for flow in class.flows.iter().map(|flow| &self.flows[*flow as usize]) {
@@ -246,13 +246,13 @@ impl<'a> Trials<'a> {
             // this happens no later than the flow reaches its top.
             let at_once = |link| top.kbps == UNLIMITED && !self.may_fill(class, link);
             if top.link.is_none_or(at_once) {
-                self.links.limited.push(Reverse((Level::of_top(flow.asked, top), flow.chosen)));
+                self.links.limited.push(Reverse((WaterLevel::of_top(flow.asked, top), flow.chosen)));
             }
         }
     }
 
     /// Returns whether a link has too little room for all flows of a class at their tops.
-    fn may_fill(&self, class: &Class, link: u32) -> bool {
+    fn may_fill(&self, class: &TrialClass, link: u32) -> bool {
         let room = self.links.room[link as usize] >> GRAIN;
         let mut sum = 0;
         let mut is_too_much = |choice: u32, share: u32| {
@@ -277,16 +277,16 @@ impl<'a> Trials<'a> {
         self.links.waiting.drop_first();
         let short = self.users.of(link).iter().map(|(choice, _)| choice);
         for choice in short.chain(&self.links.rising_rows) {
-            let Choice { flow, top, .. } = self.choices[*choice as usize];
+            let TrialChoice { flow, top, .. } = self.choices[*choice as usize];
             if self.rises[*choice as usize] && top.link == Some(link) {
                 let asked = self.flows[flow as usize].asked;
-                self.links.limited.push(Reverse((Level::of_top(asked, top), *choice)));
+                self.links.limited.push(Reverse((WaterLevel::of_top(asked, top), *choice)));
             }
         }
     }
 
     /// Stops the flows that are rising on a full link.
-    fn stop_users(&mut self, class: &Class, link: u32, now: Level) {
+    fn stop_users(&mut self, class: &TrialClass, link: u32, now: WaterLevel) {
         let mut stopped = std::mem::take(&mut self.links.stopped);
         let short = self.users.of(link).iter().map(|(choice, _)| *choice);
         stopped.extend(short.filter(|choice| self.rises[*choice as usize]));
@@ -315,15 +315,15 @@ impl<'a> Trials<'a> {
     }
 
     /// Records the rate of a flow, and subtracts it and the flow's weight from its links.
-    fn take(&mut self, choice: u32, now: Level) {
+    fn take(&mut self, choice: u32, now: WaterLevel) {
         let rate = self.settle(choice, now);
-        let Choice { flow, list, .. } = &self.choices[choice as usize];
+        let TrialChoice { flow, list, .. } = &self.choices[choice as usize];
         list.take(&mut self.links.left, rate);
         list.take(&mut self.links.rising, self.flows[*flow as usize].asked.weight.into());
     }
 
-    fn settle(&mut self, choice: u32, now: Level) -> u32 {
-        let Choice { flow, top, .. } = self.choices[choice as usize];
+    fn settle(&mut self, choice: u32, now: WaterLevel) -> u32 {
+        let TrialChoice { flow, top, .. } = self.choices[choice as usize];
         let weight = self.flows[flow as usize].asked.weight;
         let rate = now.0.saturating_mul(weight.into()).min(top.kbps);
         self.rates[flow as usize] = rate;
@@ -332,7 +332,7 @@ impl<'a> Trials<'a> {
 
     /// Stops many flows by summing the others that are still rising. This may take more capacity than the tops of the
     /// stopped flows; the excess is returned afterwards, and until then the sums may wrap around.
-    fn keep(&mut self, class: &Class, stopped: &[u32], now: Level) {
+    fn keep(&mut self, class: &TrialClass, stopped: &[u32], now: WaterLevel) {
         let sums = &mut self.links.sums;
         sums.fill(0);
         for flow in class.flows.iter().map(|flow| &self.flows[*flow as usize]) {
@@ -347,7 +347,7 @@ impl<'a> Trials<'a> {
         }
         for choice in stopped {
             let rate = self.settle(*choice, now);
-            let Choice { flow, list, .. } = &self.choices[*choice as usize];
+            let TrialChoice { flow, list, .. } = &self.choices[*choice as usize];
             let taken = u64::from(now.0) * u64::from(self.flows[*flow as usize].asked.weight);
             if taken > u64::from(rate) {
                 let back = taken - u64::from(rate);
@@ -359,21 +359,21 @@ impl<'a> Trials<'a> {
     }
 }
 
-fn list(shares: &[LinkShare], links: usize) -> List<'_> {
+fn list(shares: &[LinkShare], links: usize) -> TrialList<'_> {
     if shares.len() < links.div_ceil(2) {
-        return List::Short(shares);
+        return TrialList::Short(shares);
     }
     let mut row = vec![0; links].into_boxed_slice();
     shares.iter().for_each(|share| row[share.link as usize] = share.share);
-    List::Row(row)
+    TrialList::Row(row)
 }
 
 impl Users {
-    fn new(choices: &[Choice], links: usize) -> Users {
+    fn new(choices: &[TrialChoice], links: usize) -> Users {
         let short = || {
             choices.iter().enumerate().filter_map(|(n, choice)| match choice.list {
-                List::Short(shares) => Some((n as u32, shares)),
-                List::Row(_) => None,
+                TrialList::Short(shares) => Some((n as u32, shares)),
+                TrialList::Row(_) => None,
             })
         };
         let mut first = vec![0; links + 1];
@@ -400,10 +400,10 @@ impl Users {
     }
 }
 
-fn classes(flows: &[Flow], choices: &[Choice], links: usize) -> Vec<Class> {
-    let mut classes: BTreeMap<u8, Class> = BTreeMap::new();
+fn classes(flows: &[Flow], choices: &[TrialChoice], links: usize) -> Vec<TrialClass> {
+    let mut classes: BTreeMap<u8, TrialClass> = BTreeMap::new();
     for (n, flow) in flows.iter().enumerate() {
-        let empty = || Class { priority: flow.asked.priority, flows: Vec::new(), weights: vec![0; links] };
+        let empty = || TrialClass { priority: flow.asked.priority, flows: Vec::new(), weights: vec![0; links] };
         let class = classes.entry(flow.asked.priority).or_insert_with(empty);
         class.flows.push(n as u32);
         choices[flow.chosen as usize].list.add(&mut class.weights, flow.asked.weight.into());

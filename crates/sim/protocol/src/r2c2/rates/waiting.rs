@@ -4,13 +4,13 @@
 //! are kept in piles by the leading bits of their levels, where insertion takes constant time, and only the current
 //! pile is sorted.
 
-use super::Level;
+use super::WaterLevel;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
 #[derive(Debug, Clone)]
-pub(super) struct Waiting {
+pub(super) struct WaitingChanges {
     /// First link of each pile, by pile; and the next link in the same pile, by link.
     piles: Vec<u32>,
     next: Vec<u32>,
@@ -24,20 +24,20 @@ const NONE: u32 = u32::MAX;
 const BITS: u32 = 5;
 const PILES: usize = (33 - BITS as usize) << BITS;
 
-fn pile_of(level: Level) -> usize {
+fn pile_of(level: WaterLevel) -> usize {
     let bits = 32 - level.0.leading_zeros();
     let shift = bits.saturating_sub(BITS + 1);
     ((shift << BITS) + (level.0 >> shift)) as usize
 }
 
-impl Waiting {
+impl WaitingChanges {
     /// Creates an empty queue for `links` links.
-    pub(super) fn new(links: usize) -> Waiting {
-        Waiting { piles: vec![NONE; PILES], next: vec![NONE; links], present: BinaryHeap::new(), pile: 0 }
+    pub(super) fn new(links: usize) -> WaitingChanges {
+        WaitingChanges { piles: vec![NONE; PILES], next: vec![NONE; links], present: BinaryHeap::new(), pile: 0 }
     }
 
     /// Adds a link that is not in the queue.
-    pub(super) fn push(&mut self, level: Level, link: u32) {
+    pub(super) fn push(&mut self, level: WaterLevel, link: u32) {
         match pile_of(level) {
             pile if pile > self.pile => self.put(pile, link),
             _ => self.present.push(word(level, link)),
@@ -51,7 +51,7 @@ impl Waiting {
     /// Returns the first link to fill and its level; among equals, this is the link with the lowest number. The link
     /// stays in the queue. `level` returns the level at which a link fills now, which is not below the previous one,
     /// or `None` if the link never fills.
-    pub(super) fn first(&mut self, level: impl Fn(u32) -> Option<Level>) -> Option<(Level, u32)> {
+    pub(super) fn first(&mut self, level: impl Fn(u32) -> Option<WaterLevel>) -> Option<(WaterLevel, u32)> {
         loop {
             let Some(mut top) = self.present.peek_mut() else {
                 self.turn_to_next_pile(&level)?;
@@ -79,7 +79,7 @@ impl Waiting {
         self.present.pop();
     }
 
-    fn turn_to_next_pile(&mut self, level: &impl Fn(u32) -> Option<Level>) -> Option<()> {
+    fn turn_to_next_pile(&mut self, level: &impl Fn(u32) -> Option<WaterLevel>) -> Option<()> {
         let ahead = self.piles[self.pile..].iter().position(|first| *first != NONE);
         self.pile = ahead.map_or(PILES - 1, |ahead| self.pile + ahead);
         let mut link = std::mem::replace(&mut self.piles[self.pile], NONE);
@@ -102,7 +102,7 @@ impl Waiting {
     }
 }
 
-fn word(level: Level, link: u32) -> Reverse<u64> {
+fn word(level: WaterLevel, link: u32) -> Reverse<u64> {
     Reverse(u64::from(level.0) << 32 | u64::from(link))
 }
 
@@ -118,26 +118,26 @@ mod tests {
         }));
         let mut levels: Vec<u32> = levels.collect();
         levels.sort_unstable();
-        let piles: Vec<usize> = levels.iter().map(|level| pile_of(Level(*level))).collect();
+        let piles: Vec<usize> = levels.iter().map(|level| pile_of(WaterLevel(*level))).collect();
         assert!(piles.is_sorted());
-        assert_eq!((piles[0], pile_of(Level(u32::MAX))), (0, PILES - 1));
+        assert_eq!((piles[0], pile_of(WaterLevel(u32::MAX))), (0, PILES - 1));
     }
 
     #[test]
     fn links_come_in_the_order_of_what_their_levels_are_by_then() {
         let links = 200;
-        let mut waiting = Waiting::new(links as usize);
+        let mut waiting = WaitingChanges::new(links as usize);
         for round in 0..3 {
-            let first = |link: u32| Level(link * 7_919 % 1_009 * 1_000 + round);
+            let first = |link: u32| WaterLevel(link * 7_919 % 1_009 * 1_000 + round);
             (0..links).for_each(|link| waiting.push(first(link), link));
             // Every third link will never be full, and every second one fills at a later level than its first.
             let now =
-                |link: u32| (!link.is_multiple_of(3)).then(|| Level(first(link).0 + link % 2 * 300_000));
-            let mut expected: Vec<(Level, u32)> =
+                |link: u32| (!link.is_multiple_of(3)).then(|| WaterLevel(first(link).0 + link % 2 * 300_000));
+            let mut expected: Vec<(WaterLevel, u32)> =
                 (0..links).filter_map(|link| Some((now(link)?, link))).collect();
             expected.sort_unstable();
             let gone = std::cell::RefCell::new(vec![false; links as usize]);
-            let got: Vec<(Level, u32)> = std::iter::from_fn(|| {
+            let got: Vec<(WaterLevel, u32)> = std::iter::from_fn(|| {
                 let first = waiting.first(|link| now(link).filter(|_| !gone.borrow()[link as usize]))?;
                 gone.borrow_mut()[first.1 as usize] = true;
                 Some(first)

@@ -2,11 +2,11 @@
 
 use super::Routing;
 use crate::r2c2::packet::Route;
-use crate::r2c2::weights::Ways;
-use crate::r2c2::weights::exact::{Leg, legs};
+use crate::r2c2::weights::FlowPaths;
+use crate::r2c2::weights::exact::{DimensionPath, legs};
 use std::collections::HashMap;
 use std::sync::Arc;
-use unrack_rack::graph::{Cube, Direction, Graph, Towards};
+use unrack_rack::graph::{Cube, CubeStep, Graph, Towards};
 
 /// Draws routes over a graph. Graphs without coordinates need memory for it: 10 bytes per node for each destination.
 #[derive(Debug, Clone)]
@@ -29,11 +29,11 @@ impl Router {
     }
 
     /// Draws the route of a packet. `random` returns 64 random bits.
-    pub fn draw(&mut self, ways: Ways, random: &mut impl FnMut() -> u64) -> Route {
+    pub fn draw(&mut self, ways: FlowPaths, random: &mut impl FnMut() -> u64) -> Route {
         let Router { graph, fields } = self;
         let graph = &**graph;
-        let mut walk = Walk { graph, at: ways.src, route: Route::default() };
-        let Ways { routing, src, dst, flow } = ways;
+        let mut walk = RouteDraw { graph, at: ways.src, route: Route::default() };
+        let FlowPaths { routing, src, dst, flow } = ways;
         match (routing, graph.as_cube()) {
             _ if src == dst => {}
             (Routing::Spraying, _) => spray(fields, &mut walk, dst, random),
@@ -65,7 +65,7 @@ impl Router {
 }
 
 /// Extends a walk to `dst` along one of the shortest paths, all of which are equally likely.
-fn spray(fields: &mut HashMap<u32, Field>, walk: &mut Walk, dst: u32, random: &mut impl FnMut() -> u64) {
+fn spray(fields: &mut HashMap<u32, Field>, walk: &mut RouteDraw, dst: u32, random: &mut impl FnMut() -> u64) {
     match walk.graph.as_cube() {
         Some(cube) => {
             let mut sides = choose(cube, (walk.at, dst), false, random);
@@ -73,13 +73,13 @@ fn spray(fields: &mut HashMap<u32, Field>, walk: &mut Walk, dst: u32, random: &m
             // The probability that the next hop is along a dimension is that dimension's share of the remaining hops.
             while left > 0 {
                 let mut drawn = below(random, left);
-                let fits = |leg: &Leg| {
+                let fits = |leg: &DimensionPath| {
                     let fits = drawn < leg.hops;
                     drawn = drawn.wrapping_sub(leg.hops);
                     fits
                 };
                 let dimension = sides.iter().position(fits).expect("less than all hops that are left");
-                walk.step(Direction { dimension, up: sides[dimension].up });
+                walk.step(CubeStep { dimension, up: sides[dimension].up });
                 sides[dimension].hops -= 1;
                 left -= 1;
             }
@@ -126,11 +126,11 @@ impl Field {
 }
 
 /// Draws a direction in each dimension.
-fn choose(cube: &Cube, ends: (u32, u32), weighted: bool, random: &mut impl FnMut() -> u64) -> Vec<Leg> {
+fn choose(cube: &Cube, ends: (u32, u32), weighted: bool, random: &mut impl FnMut() -> u64) -> Vec<DimensionPath> {
     let one = |dimension| {
         let ways = legs(cube, dimension, ends, weighted);
         let mut drawn = if ways.len() > 1 { (random() >> 11) as f64 / (1u64 << 53) as f64 } else { 0.0 };
-        let fits = |leg: &&Leg| {
+        let fits = |leg: &&DimensionPath| {
             drawn -= leg.chance;
             drawn < 0.0
         };
@@ -141,7 +141,7 @@ fn choose(cube: &Cube, ends: (u32, u32), weighted: bool, random: &mut impl FnMut
 
 /// Extends a walk to a random node of the box between source and destination, and from there to the opposite corner.
 fn through_a_box(
-    walk: &mut Walk,
+    walk: &mut RouteDraw,
     cube: &Cube,
     ends: (u32, u32),
     weighted: bool,
@@ -169,19 +169,19 @@ fn below(random: &mut impl FnMut() -> u64, limit: u32) -> u32 {
 }
 
 /// Route under construction.
-struct Walk<'a> {
+struct RouteDraw<'a> {
     graph: &'a Graph,
     at: u32,
     route: Route,
 }
 
-impl Walk<'_> {
+impl RouteDraw<'_> {
     fn take(&mut self, link: u32) {
         self.route.push(self.graph.port(link));
         self.at = self.graph.to(link);
     }
 
-    fn step(&mut self, direction: Direction) {
+    fn step(&mut self, direction: CubeStep) {
         let cube = self.graph.as_cube().expect("steps are those of a cube");
         let next = cube.step(self.at, direction).expect("a way within the cube");
         self.take(self.graph.link_to(self.at, next).expect("a step is a link"));
@@ -190,7 +190,7 @@ impl Walk<'_> {
     fn dimension_by_dimension(&mut self, order: &[usize], hops: impl Fn(usize) -> (bool, u32)) {
         for &dimension in order {
             let (up, hops) = hops(dimension);
-            (0..hops).for_each(|_| self.step(Direction { dimension, up }));
+            (0..hops).for_each(|_| self.step(CubeStep { dimension, up }));
         }
     }
 }
@@ -222,7 +222,7 @@ mod tests {
                 for (src, dst) in [(0, graph.nodes() - 1), (1, graph.nodes() / 2)] {
                     let mut crossed = vec![0u32; graph.links() as usize];
                     for _ in 0..PACKETS {
-                        let route = router.draw(Ways { routing, src, dst, flow: 3 }, &mut random);
+                        let route = router.draw(FlowPaths { routing, src, dst, flow: 3 }, &mut random);
                         assert!(route.hops() <= routing.longest(&graph));
                         let mut at = src;
                         for hop in 0..route.hops() {

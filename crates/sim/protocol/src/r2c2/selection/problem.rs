@@ -2,13 +2,13 @@
 
 use super::{Candidate, Search, Selection, Utility, worth};
 use crate::r2c2::Routing;
-use crate::r2c2::map::Map;
+use crate::r2c2::map::RackMap;
 use crate::r2c2::packet::{Assignment, Broadcast};
 use crate::r2c2::rates::Rates;
 
 /// Complete input of a search, so that the search can run elsewhere and later.
 #[derive(Debug, Clone)]
-pub struct Problem {
+pub struct SelectionProblem {
     selection: Selection,
     /// Rates of the links, without flows.
     links: Rates,
@@ -18,10 +18,10 @@ pub struct Problem {
     choices: Vec<Vec<Routing>>,
 }
 
-impl Problem {
+impl SelectionProblem {
     /// Creates the problem of the flows `told` on a rack without its failed links, or returns `None` if there are no
     /// flows.
-    pub fn new(selection: &Selection, map: &mut Map, links: Rates, told: Vec<Broadcast>) -> Option<Problem> {
+    pub fn new(selection: &Selection, map: &mut RackMap, links: Rates, told: Vec<Broadcast>) -> Option<SelectionProblem> {
         let routings = selection.routings.iter().copied().filter(|of| map.usable(*of) == *of);
         let routings: Vec<Routing> = routings.collect();
         // A flow may always keep its routing, even if that is not among the candidates.
@@ -34,7 +34,7 @@ impl Problem {
             Candidate::new(told.asked, choices, told.ways(), &mut map.weights)
         };
         let flows: Vec<Candidate> = told.iter().zip(&choices).map(candidate).collect();
-        (!flows.is_empty()).then(|| Problem { selection: selection.clone(), links, told, flows, choices })
+        (!flows.is_empty()).then(|| SelectionProblem { selection: selection.clone(), links, told, flows, choices })
     }
 
     /// Returns the flows that should change their routing, with the new ones. There are none if the search finds no

@@ -9,7 +9,7 @@ mod patience;
 mod reorder;
 
 pub use patience::RetransmissionTimer;
-pub use reorder::{Placed, Reorder};
+pub use reorder::{PartArrival, Reorder};
 
 /// Number of segments that a destination has received since its last acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -6,7 +6,7 @@
 //! simultaneously.
 
 use super::Sender;
-use crate::silence::Silence;
+use crate::silence::TimeoutCount;
 use unrack_units::Time;
 
 /// Retransmission timer of one flow, kept by its source.
@@ -17,7 +17,7 @@ pub struct RetransmissionTimer {
     round_trip: Option<(Time, Time)>,
     /// Segment that is being timed, and the time at which it was sent.
     timed: Option<(u32, Time)>,
-    silence: Silence,
+    silence: TimeoutCount,
     /// Time since which the timer has been waiting for an acknowledgement.
     since: Time,
     /// Salt of the flow, which determines its extra wait.
@@ -27,7 +27,7 @@ pub struct RetransmissionTimer {
 impl RetransmissionTimer {
     /// Creates a timer that waits at least `least`. `salt` should differ between flows.
     pub fn new(least: Time, salt: u32) -> RetransmissionTimer {
-        let (round_trip, timed, silence, since) = (None, None, Silence::new(salt), Time::ZERO);
+        let (round_trip, timed, silence, since) = (None, None, TimeoutCount::new(salt), Time::ZERO);
         RetransmissionTimer { least, round_trip, timed, silence, since, salt }
     }
 

@@ -18,7 +18,7 @@ pub struct Reorder<T> {
 
 /// Outcome of a part's arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Placed<T> {
+pub enum PartArrival<T> {
     /// The part waits for its turn, which may be now: see [`Reorder::pop`].
     Waits,
     /// The part had arrived before.
@@ -35,8 +35,8 @@ impl<T> Reorder<T> {
     }
 
     /// Handles the arrival of a part.
-    pub fn put(&mut self, number: u32, is_last: bool, part: T) -> Placed<T> {
-        let Some(ahead) = number.checked_sub(self.next) else { return Placed::Again(part) };
+    pub fn put(&mut self, number: u32, is_last: bool, part: T) -> PartArrival<T> {
+        let Some(ahead) = number.checked_sub(self.next) else { return PartArrival::Again(part) };
         let ends = is_last.then_some(number.saturating_add(1));
         let is_beyond = self.parts.is_some_and(|parts| number >= parts);
         // The last part contradicts others if it does not come after all of them, or if another part was the last one.
@@ -45,7 +45,7 @@ impl<T> Reorder<T> {
                 || end < self.next.saturating_add(self.waiting.len() as u32)
         });
         if ahead >= self.window || is_beyond || contradicts {
-            return Placed::Refused(part);
+            return PartArrival::Refused(part);
         }
         let ahead = ahead as usize;
         if self.waiting.len() <= ahead {
@@ -53,11 +53,11 @@ impl<T> Reorder<T> {
         }
         let place = &mut self.waiting[ahead];
         if place.is_some() {
-            return Placed::Again(part);
+            return PartArrival::Again(part);
         }
         *place = Some(part);
         self.parts = self.parts.or(ends);
-        Placed::Waits
+        PartArrival::Waits
     }
 
     /// Returns the next part in order and its number, if the part has arrived.
@@ -137,7 +137,7 @@ mod tests {
                 } else if wire.len() > 30 || sender.next().is_none() {
                     let part = wire.swap_remove(at % wire.len());
                     let placed = buffer.put(part, part + 1 == parts, part);
-                    prop_assert!(placed != Placed::Refused(part), "the sender knows how much room there is");
+                    prop_assert!(placed != PartArrival::Refused(part), "the sender knows how much room there is");
                     prop_assert!(buffer.span() <= window as usize);
                     let (told, _) = buffer.acknowledgement();
                     while let Some((number, part)) = buffer.pop() {
@@ -145,7 +145,7 @@ mod tests {
                         given.push(part);
                     }
                     prop_assert_eq!(told as usize, given.len());
-                    if buffer.is_due(matches!(placed, Placed::Again(_)), ack_every) {
+                    if buffer.is_due(matches!(placed, PartArrival::Again(_)), ack_every) {
                         let (next, mask) = buffer.acknowledgement();
                         sender.acknowledge(next, mask);
                     }

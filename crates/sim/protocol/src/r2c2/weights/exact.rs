@@ -1,7 +1,7 @@
 //! Expected number of times that a packet crosses each link, computed exactly instead of by sampling.
 
 use crate::r2c2::Routing;
-use unrack_rack::graph::{Cube, Direction, Graph, Towards};
+use unrack_rack::graph::{Cube, CubeStep, Graph, Towards};
 
 /// Load of a flow on each link, for each unit that the flow sends.
 #[derive(Debug, Clone)]
@@ -156,14 +156,14 @@ struct Boxes<'a, 'b> {
 
 /// Way around one dimension, and its probability.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Leg {
+pub(crate) struct DimensionPath {
     pub up: bool,
     pub hops: u32,
     pub chance: f64,
 }
 
 /// Returns the ways along a dimension among which a routing chooses.
-pub(crate) fn legs(cube: &Cube, dimension: usize, ends: (u32, u32), weighted: bool) -> Vec<Leg> {
+pub(crate) fn legs(cube: &Cube, dimension: usize, ends: (u32, u32), weighted: bool) -> Vec<DimensionPath> {
     let [from, to] = [ends.0, ends.1].map(|node| cube.coordinate(node, dimension));
     let [up, down] = cube.hops(dimension, from, to);
     let (side, least) = (f64::from(cube.side(dimension)), up.into_iter().chain(down).min());
@@ -175,7 +175,7 @@ pub(crate) fn legs(cube: &Cube, dimension: usize, ends: (u32, u32), weighted: bo
         _ if Some(hops) == least => 1.0,
         _ => 0.0,
     };
-    let leg = |up, hops: Option<u32>| hops.map(|hops| Leg { up, hops, chance: chance(hops) });
+    let leg = |up, hops: Option<u32>| hops.map(|hops| DimensionPath { up, hops, chance: chance(hops) });
     [leg(true, up), leg(false, down)].into_iter().flatten().filter(|leg| leg.chance > 0.0).collect()
 }
 
@@ -187,7 +187,7 @@ impl Boxes<'_, '_> {
             for leg in legs(self.cube, dimension, (at, dst), false) {
                 end = at;
                 for _ in 0..leg.hops {
-                    end = self.hop(end, Direction { dimension, up: leg.up }, amount * leg.chance);
+                    end = self.hop(end, CubeStep { dimension, up: leg.up }, amount * leg.chance);
                 }
             }
             at = end;
@@ -195,7 +195,7 @@ impl Boxes<'_, '_> {
     }
 
     /// Adds the load of one hop. Returns the node that it leads to.
-    fn hop(&mut self, from: u32, direction: Direction, amount: f64) -> u32 {
+    fn hop(&mut self, from: u32, direction: CubeStep, amount: f64) -> u32 {
         let to = self.cube.step(from, direction).expect("a way within the cube");
         let link = self.graph.link_to(from, to).expect("a step is a link");
         self.loads.add(link, amount);
@@ -210,7 +210,7 @@ impl Boxes<'_, '_> {
         let boxes = ways.iter().map(Vec::len).product();
         for number in 0..boxes {
             let mut rest = number;
-            let sides: Vec<Leg> = ways
+            let sides: Vec<DimensionPath> = ways
                 .iter()
                 .map(|legs| {
                     let leg = legs[rest % legs.len()];
@@ -225,7 +225,7 @@ impl Boxes<'_, '_> {
 
     /// Adds the paths from one corner of a box to a random node of the box, one dimension after the other in random
     /// order. By symmetry, also adds the paths from such a node to the opposite corner.
-    fn through(&mut self, src: u32, sides: &[Leg], amount: f64) {
+    fn through(&mut self, src: u32, sides: &[DimensionPath], amount: f64) {
         let nodes: u32 = sides.iter().map(|leg| leg.hops + 1).product();
         for number in 0..nodes {
             let mut rest = number;
@@ -249,18 +249,18 @@ impl Boxes<'_, '_> {
                 let back = crossing(sides, &mirrored, dimension);
                 if there + back > 0.0 {
                     let from = self.node_at(src, sides, &at);
-                    let direction = Direction { dimension, up: sides[dimension].up };
+                    let direction = CubeStep { dimension, up: sides[dimension].up };
                     self.hop(from, direction, amount * (there + back));
                 }
             }
         }
     }
 
-    fn node_at(&self, src: u32, sides: &[Leg], at: &[u32]) -> u32 {
+    fn node_at(&self, src: u32, sides: &[DimensionPath], at: &[u32]) -> u32 {
         let mut node = src;
         for (dimension, (leg, hops)) in sides.iter().zip(at).enumerate() {
             for _ in 0..*hops {
-                node = self.cube.step(node, Direction { dimension, up: leg.up }).expect("within the box");
+                node = self.cube.step(node, CubeStep { dimension, up: leg.up }).expect("within the box");
             }
         }
         node
@@ -273,7 +273,7 @@ impl Boxes<'_, '_> {
 /// In dimensions that were traversed before, the packet is at the random node's coordinate, which is uniformly
 /// distributed; in dimensions that follow, it is at 0. The sum runs over the sets of dimensions traversed before. A
 /// set of s of the n - 1 other dimensions comes first with probability s! (n - 1 - s)! / n!.
-fn crossing(sides: &[Leg], at: &[u32], dimension: usize) -> f64 {
+fn crossing(sides: &[DimensionPath], at: &[u32], dimension: usize) -> f64 {
     let others: Vec<usize> = (0..sides.len()).filter(|d| *d != dimension && sides[*d].hops > 0).collect();
     let n = others.len();
     let mut total = 0.0;

@@ -31,7 +31,7 @@ impl LinkShare {
 
 /// Routing and ends of a flow, which determine its paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Ways {
+pub struct FlowPaths {
     pub routing: Routing,
     pub src: u32,
     pub dst: u32,
@@ -47,13 +47,13 @@ const MOST_BYTES: usize = 6_000_000;
 pub struct Weights {
     graph: Arc<Graph>,
     torus: Option<Torus>,
-    kept: Vec<Kept>,
+    kept: Vec<KeptWeights>,
     /// Load of spraying one unit from each node to all nodes, which is Valiant's first phase; by source node.
     spread: HashMap<u32, Arc<[f32]>>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Kept {
+struct KeptWeights {
     shares: HashMap<u64, Arc<[LinkShare]>>,
     bytes: usize,
 }
@@ -62,7 +62,7 @@ impl Weights {
     /// Creates an empty cache for a graph.
     pub fn new(graph: Arc<Graph>) -> Weights {
         let torus = Torus::new(&graph);
-        Weights { graph, torus, kept: vec![Kept::default(); Routing::ALL.len()], spread: HashMap::new() }
+        Weights { graph, torus, kept: vec![KeptWeights::default(); Routing::ALL.len()], spread: HashMap::new() }
     }
 
     /// Returns the graph.
@@ -78,8 +78,8 @@ impl Weights {
 
     /// Returns the shares of a flow, with each link once and in no particular order. They are empty if no path leads
     /// to the destination.
-    pub fn shares(&mut self, ways: Ways) -> Arc<[LinkShare]> {
-        let Ways { routing, src, dst, .. } = ways;
+    pub fn shares(&mut self, ways: FlowPaths) -> Arc<[LinkShare]> {
+        let FlowPaths { routing, src, dst, .. } = ways;
         if src == dst {
             return Arc::default();
         }
@@ -89,11 +89,11 @@ impl Weights {
             _ if routing == Routing::Ecmp => return self.computed(ways),
             _ => return self.kept(ways),
         };
-        let kept = self.kept(Ways { src: 0, dst: turn.like(), ..ways });
+        let kept = self.kept(FlowPaths { src: 0, dst: turn.like(), ..ways });
         self.torus.as_ref().expect("it gave the turn").turned(&turn, &kept)
     }
 
-    fn kept(&mut self, ways: Ways) -> Arc<[LinkShare]> {
+    fn kept(&mut self, ways: FlowPaths) -> Arc<[LinkShare]> {
         let key = u64::from(ways.src) << 32 | u64::from(ways.dst);
         let routing = usize::from(ways.routing.code());
         if let Some(shares) = self.kept[routing].shares.get(&key) {
@@ -102,14 +102,14 @@ impl Weights {
         let shares = self.computed(ways);
         let bytes = size_of_val(&*shares);
         if self.bytes(ways.routing) + bytes > MOST_BYTES {
-            self.kept[routing] = Kept::default();
+            self.kept[routing] = KeptWeights::default();
         }
         self.kept[routing].bytes += bytes;
         self.kept[routing].shares.insert(key, shares.clone());
         shares
     }
 
-    fn computed(&mut self, ways: Ways) -> Arc<[LinkShare]> {
+    fn computed(&mut self, ways: FlowPaths) -> Arc<[LinkShare]> {
         if self.graph.as_cube().is_none() && self.graph.distances_to(ways.dst)[ways.src as usize] == FAR {
             return Arc::default();
         }

@@ -72,7 +72,7 @@ proptest! {
             let (src, dst) = (src % graph.nodes(), dst % graph.nodes());
             for routing in allowed(&graph) {
                 let loads = exact(&graph, routing, (src, dst));
-                let shares = weights.shares(Ways { routing, src, dst, flow: 7 });
+                let shares = weights.shares(FlowPaths { routing, src, dst, flow: 7 });
                 let mut got = vec![0.0; graph.links() as usize];
                 for &LinkShare { link, share } in &*shares {
                     prop_assert_eq!(got[link as usize], 0.0, "each link once");
@@ -132,7 +132,7 @@ fn what_is_kept_has_a_bound() {
         for routing in [Routing::Spraying, Routing::DestinationTag, Routing::Vlb, Routing::Romm] {
             for n in 0..pairs {
                 let (src, dst) = (n * 7 % 512, n * 131 % 512);
-                weights.shares(Ways { routing, src, dst, flow: n });
+                weights.shares(FlowPaths { routing, src, dst, flow: n });
                 assert!(weights.bytes(routing) <= MOST_BYTES, "{routing}: {}", weights.bytes(routing));
             }
         }

@@ -2,7 +2,7 @@
 
 use super::LinkShare;
 use std::sync::Arc;
-use unrack_rack::graph::{Direction, Graph};
+use unrack_rack::graph::{CubeStep, Graph};
 
 /// Maximum number of dimensions of a graph, which is safe because a node has at most eight ports.
 const MOST: usize = 8;
@@ -11,24 +11,24 @@ const MOST: usize = 8;
 #[derive(Debug, Clone)]
 pub(super) struct Torus {
     ports: u32,
-    axes: Vec<Axis>,
+    axes: Vec<TorusAxis>,
     /// Sum of the sides of all dimensions.
     coordinates: usize,
     /// Direction of each port, by port.
-    directions: Vec<Direction>,
+    directions: Vec<CubeStep>,
     /// Place of each link, by link. For each dimension it has the index in `Turn::moved` of the coordinate of the node
     /// at which the link begins; and it has the link's port.
     places: Vec<([u16; MOST], u8)>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Axis {
+struct TorusAxis {
     side: u32,
     stride: u32,
 }
 
 /// Reflection and translation for one pair of nodes.
-pub(super) struct Turn {
+pub(super) struct PairSymmetry {
     like: u32,
     /// Contribution of each coordinate to the number of the node to which it is mapped. The first entry is 0; the
     /// others are ordered by dimension, and by coordinate within a dimension.
@@ -37,7 +37,7 @@ pub(super) struct Turn {
     ports: [u8; 8],
 }
 
-impl Turn {
+impl PairSymmetry {
     /// Returns the node that is situated relative to node 0 as the pair's second node is relative to its first.
     pub(super) fn like(&self) -> u32 {
         self.like
@@ -52,7 +52,7 @@ impl Torus {
         // A ring whose coordinates do not fit into 16 bits is not supported. Its routes would be far too long for
         // packets anyway.
         u16::try_from(coordinates).ok()?;
-        let axis = |dimension| Axis { side: cube.side(dimension), stride: cube.stride(dimension) };
+        let axis = |dimension| TorusAxis { side: cube.side(dimension), stride: cube.stride(dimension) };
         let place = |link| {
             let (mut at, mut before) = ([0; MOST], 1);
             for (dimension, at) in at.iter_mut().enumerate().take(cube.dimensions()) {
@@ -71,11 +71,11 @@ impl Torus {
     }
 
     /// Returns the symmetry that maps paths from node 0 onto those from `src` to `dst`.
-    pub(super) fn turn(&self, src: u32, dst: u32) -> Turn {
-        let mut turn = Turn { like: 0, moved: Vec::with_capacity(1 + self.coordinates), ports: [0; 8] };
+    pub(super) fn turn(&self, src: u32, dst: u32) -> PairSymmetry {
+        let mut turn = PairSymmetry { like: 0, moved: Vec::with_capacity(1 + self.coordinates), ports: [0; 8] };
         turn.moved.push(0);
         let mut are_flipped = [false; MOST];
-        for (Axis { side, stride }, is_flipped) in self.axes.iter().zip(&mut are_flipped) {
+        for (TorusAxis { side, stride }, is_flipped) in self.axes.iter().zip(&mut are_flipped) {
             let from = src / stride % side;
             let apart = (dst / stride % side + side - from) % side;
             *is_flipped = apart > side - apart;
@@ -83,16 +83,16 @@ impl Torus {
             let moved = |at| (if *is_flipped { from + side - at } else { from + at }) % side * stride;
             turn.moved.extend((0..*side).map(moved));
         }
-        for (port, Direction { dimension, up }) in self.directions.iter().enumerate() {
+        for (port, CubeStep { dimension, up }) in self.directions.iter().enumerate() {
             let up = *up != (are_flipped[*dimension] && self.axes[*dimension].side > 2);
-            let other = self.directions.iter().position(|d| *d == Direction { dimension: *dimension, up });
+            let other = self.directions.iter().position(|d| *d == CubeStep { dimension: *dimension, up });
             turn.ports[port] = other.expect("both ways of a ring have a port") as u8;
         }
         turn
     }
 
     /// Returns the shares with their links mapped.
-    pub(super) fn turned(&self, turn: &Turn, shares: &[LinkShare]) -> Arc<[LinkShare]> {
+    pub(super) fn turned(&self, turn: &PairSymmetry, shares: &[LinkShare]) -> Arc<[LinkShare]> {
         // Three dimensions suffice for most racks. The coordinates in unused dimensions are 0.
         match self.axes.len() {
             ..=3 => shares.iter().map(|share| self.moved::<3>(turn, *share)).collect(),
@@ -100,7 +100,7 @@ impl Torus {
         }
     }
 
-    fn moved<const AXES: usize>(&self, turn: &Turn, LinkShare { link, share }: LinkShare) -> LinkShare {
+    fn moved<const AXES: usize>(&self, turn: &PairSymmetry, LinkShare { link, share }: LinkShare) -> LinkShare {
         let (at, port) = &self.places[link as usize];
         let node: u32 = at[..AXES].iter().map(|at| turn.moved[usize::from(*at)]).sum();
         LinkShare { link: node * self.ports + u32::from(turn.ports[usize::from(*port)]), share }

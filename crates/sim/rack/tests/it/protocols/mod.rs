@@ -1,6 +1,6 @@
 //! Protocols that the scenarios of these tests name.
 
-use unrack_rack::{Known, Networks, Profile, Protocol};
+use unrack_rack::{KnownNames, Networks, Profile, Protocol};
 
 const IDEAL: Profile = Profile {
     networks: Networks::Any,
@@ -41,7 +41,7 @@ const fn named(name: &'static str) -> Profile {
 }
 
 /// Returns the protocols.
-pub(crate) fn known() -> Known {
+pub(crate) fn known() -> KnownNames {
     let profiles = [&IDEAL, &EDM, &CXL, &DCTCP, &TCP, &HOMA, &NDP, &PFC_DCQCN, &MPTCP, &R2C2, &PFQ];
-    Known { protocols: profiles.map(Protocol::new).to_vec(), ..Known::default() }
+    KnownNames { protocols: profiles.map(Protocol::new).to_vec(), ..KnownNames::default() }
 }

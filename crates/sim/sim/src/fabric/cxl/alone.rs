@@ -2,7 +2,7 @@
 
 use unrack_engine::network::Network;
 use unrack_engine::topology::{Link, Topology};
-use unrack_protocol::cxl::{Class, Params};
+use unrack_protocol::cxl::{MessageClass, Params};
 use unrack_units::Time;
 use unrack_workload::{Endpoints, Kind, Message, NodeId};
 
@@ -14,26 +14,26 @@ const LONGEST_PERIOD: u32 = 1 << 15;
 const WHOLE_FLITS: u32 = 60;
 
 #[derive(Debug, Clone)]
-pub(super) struct Alone {
+pub(super) struct LoneMessage {
     network: Network,
     params: Params,
 }
 
 /// One link of a path.
 #[derive(Debug, Clone, Copy)]
-struct Leg {
+struct PathLink {
     /// Transmission time of a flit.
     flit: Time,
     /// Time from the end of a flit until its content can be used.
     latency: Time,
 }
 
-impl Alone {
-    pub(super) fn new(network: &Network, params: &Params) -> Alone {
-        Alone { network: network.clone(), params: *params }
+impl LoneMessage {
+    pub(super) fn new(network: &Network, params: &Params) -> LoneMessage {
+        LoneMessage { network: network.clone(), params: *params }
     }
 
-    fn way(&self, src: NodeId, dst: NodeId) -> impl Iterator<Item = Leg> + '_ {
+    fn way(&self, src: NodeId, dst: NodeId) -> impl Iterator<Item = PathLink> + '_ {
         let mut links = self.network.links(src, dst).enumerate().peekable();
         std::iter::from_fn(move || {
             let (number, link) = links.next()?;
@@ -41,17 +41,17 @@ impl Alone {
             let hop = if is_last { Time::ZERO } else { self.params.hop };
             let port = if is_first || is_last { self.params.port } else { Time::ZERO };
             let flit = link.pace.transmit(self.params.flit.bytes().get());
-            Some(Leg { flit, latency: link.propagation + port + hop })
+            Some(PathLink { flit, latency: link.propagation + port + hop })
         })
     }
 
     /// Returns the number of flits that `lines` messages of a class take.
-    fn flits(&self, class: Class, lines: u64) -> u64 {
+    fn flits(&self, class: MessageClass, lines: u64) -> u64 {
         (lines * u64::from(class.slots())).div_ceil(u64::from(self.params.flit.slots()))
     }
 
     /// Returns the time from the start of `lines` messages at one node until the last one has arrived at another node.
-    fn cross(&self, class: Class, lines: u64, ends: Endpoints) -> Time {
+    fn cross(&self, class: MessageClass, lines: u64, ends: Endpoints) -> Time {
         let Endpoints { src, dst } = ends;
         let first = self.way(src, dst).next().expect("a way has links");
         if self.way(src, dst).any(|leg| leg.flit != first.flit) {
@@ -65,7 +65,7 @@ impl Alone {
     }
 
     /// Computes the same time as `cross` over links of different rates, flit by flit.
-    fn relay(&self, class: Class, lines: u64, ends: Endpoints) -> Time {
+    fn relay(&self, class: MessageClass, lines: u64, ends: Endpoints) -> Time {
         let mut ready = vec![Time::ZERO; lines as usize];
         for leg in self.way(ends.src, ends.dst) {
             self.pass(class, &mut ready, leg);
@@ -74,7 +74,7 @@ impl Alone {
     }
 
     /// Replaces the times at which each line can start on a link by the times at which the line can start on the next link.
-    fn pass(&self, class: Class, ready: &mut [Time], leg: Leg) {
+    fn pass(&self, class: MessageClass, ready: &mut [Time], leg: PathLink) {
         let (mut next, mut left, mut start) = (0, 0, Time::ZERO);
         while next < ready.len() {
             if left == 0 {
@@ -153,9 +153,9 @@ impl Alone {
         // Data follows the first request as fast as the link can take it, because requests come faster or, if they carry data, equally
         // fast.
         Some(match kind {
-            Kind::Read => self.cross(Class::Req, 1, there) + self.cross(Class::Drs, lines, back),
-            Kind::Rmw => self.cross(Class::RwD, 1, there) + self.cross(Class::Drs, lines, back),
-            Kind::Write | Kind::Flow => self.cross(Class::RwD, lines, there),
+            Kind::Read => self.cross(MessageClass::Req, 1, there) + self.cross(MessageClass::Drs, lines, back),
+            Kind::Rmw => self.cross(MessageClass::RwD, 1, there) + self.cross(MessageClass::Drs, lines, back),
+            Kind::Write | Kind::Flow => self.cross(MessageClass::RwD, lines, there),
         })
     }
 }

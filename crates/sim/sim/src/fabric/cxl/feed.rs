@@ -3,13 +3,13 @@
 use super::{Cxl, Event};
 use std::collections::VecDeque;
 use unrack_engine::events::{Core, Observer};
-use unrack_protocol::cxl::{Class, ClassSet, Feed, Line, Node, Slots, Switch};
+use unrack_protocol::cxl::{MessageClass, ClassSet, Feed, Line, Node, FlitSlots, Switch};
 use unrack_units::Time;
 
 /// Buffers of one class that become free at the receiving end of a link.
 pub(super) struct Freed {
     link: u32,
-    class: Class,
+    class: MessageClass,
     count: u32,
     /// Times after now at which the buffers of a run become free, if they do not all become free at once.
     apart: Option<Apart>,
@@ -19,7 +19,7 @@ pub(super) struct Freed {
 struct Apart {
     /// The flits of consecutive lines, the length of a flit, and whether a buffer becomes free when its line begins. Otherwise, the buffer
     /// becomes free when the line ends.
-    flits: Option<(Slots, Time, bool)>,
+    flits: Option<(FlitSlots, Time, bool)>,
     /// Delay of the last line relative to its flit or, without flits, relative to the first line. The delays of the lines between grow in
     /// proportion.
     late: Time,
@@ -83,7 +83,7 @@ impl Onto<'_> {
 
     /// Adds a run that begins in the flit. `late`: how long the run waits for its last credit. Returns how much later the run ends than if
     /// its flits were sent back to back.
-    fn put_run(&mut self, run: Line, slots: Slots, late: Time) -> Time {
+    fn put_run(&mut self, run: Line, slots: FlitSlots, late: Time) -> Time {
         let end = |n| self.now + self.flit * (slots.ends(n) + 1);
         let together = end(u32::from(run.count) - 1);
         // The last line cannot begin before it is here and has a credit.
@@ -99,7 +99,7 @@ pub(super) struct FromNode<'a> {
     /// Number of the link by which requests come to the node.
     pub receives: u32,
     /// Class of the requests that the latest run from the node answers.
-    pub frees: Option<Class>,
+    pub frees: Option<MessageClass>,
     pub onto: Onto<'a>,
     pub freed: &'a mut Vec<Freed>,
 }
@@ -107,7 +107,7 @@ pub(super) struct FromNode<'a> {
 impl Feed for FromNode<'_> {
     const KEEPS_PLACES: bool = false;
 
-    fn take(&mut self, allowed: ClassSet, credits: impl Fn(Class) -> u32) -> Option<Line> {
+    fn take(&mut self, allowed: ClassSet, credits: impl Fn(MessageClass) -> u32) -> Option<Line> {
         let taken = self.node.take(allowed, credits)?;
         match taken.frees {
             Some(class) if taken.line.count == 1 => {
@@ -118,7 +118,7 @@ impl Feed for FromNode<'_> {
         Some(taken.line)
     }
 
-    fn begin(&mut self, run: Line, slots: Slots, late: Time) {
+    fn begin(&mut self, run: Line, slots: FlitSlots, late: Time) {
         let late = self.onto.put_run(run, slots, late);
         if let Some(class) = self.frees.take() {
             let apart = Some(Apart { flits: Some((slots, self.onto.flit, true)), late });
@@ -145,11 +145,11 @@ pub(super) struct FromSwitch<'a> {
 impl Feed for FromSwitch<'_> {
     const KEEPS_PLACES: bool = true;
 
-    fn take(&mut self, allowed: ClassSet, credits: impl Fn(Class) -> u32) -> Option<Line> {
+    fn take(&mut self, allowed: ClassSet, credits: impl Fn(MessageClass) -> u32) -> Option<Line> {
         self.switch.take(self.output, allowed, credits)
     }
 
-    fn begin(&mut self, run: Line, slots: Slots, late: Time) {
+    fn begin(&mut self, run: Line, slots: FlitSlots, late: Time) {
         let late = self.onto.put_run(run, slots, late);
         let (input, class) = self.switch.vacate(self.output);
         let apart = Some(Apart { flits: Some((slots, self.onto.flit, false)), late });

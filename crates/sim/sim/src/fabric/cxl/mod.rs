@@ -36,22 +36,22 @@ mod retry;
 mod tests;
 mod wiring;
 
-use self::alone::Alone;
+use self::alone::LoneMessage;
 use self::feed::{Freed, FromNode, FromSwitch, Onto};
 use self::link::{Link, Receiver, Sender};
-use self::wiring::Wiring;
+use self::wiring::CxlWiring;
 use super::lone::Lone;
 use super::stream::flow_hash;
 use crate::contract::Registered;
 use crate::cost::Cost;
-use crate::site::Site;
+use crate::site::FabricSite;
 use std::ops::Range;
 use unrack_engine::error::SetupError;
-use unrack_engine::events::{Core, Hop, ObservedPacket, Observer, PacketKind, Tied, Wait};
+use unrack_engine::events::{Core, Hop, ObservedPacket, Observer, PacketKind, Tied, WaitReason};
 use unrack_engine::network::Network;
 use unrack_engine::topology::Topology;
 use unrack_engine::{Fabric, Largest};
-use unrack_protocol::cxl::{Burst, Class, ClassSet, Flit, LINE_BYTES, Line, Node, Params, Switch};
+use unrack_protocol::cxl::{Burst, MessageClass, ClassSet, Flit, LINE_BYTES, Line, Node, Params, Switch};
 use unrack_protocol::segments::MOST_SEGMENTS;
 use unrack_rack::{Profile, Protocol};
 use unrack_units::{Bytes, Time};
@@ -59,11 +59,11 @@ use unrack_workload::{Kind, Message, MessageId};
 
 /// CXL on a network.
 pub struct Cxl {
-    alone: Alone,
+    alone: LoneMessage,
     /// Completion times of messages that are alone, as far as they were simulated.
     lone: Lone,
     topology: Topology,
-    wiring: Wiring,
+    wiring: CxlWiring,
     nodes: Vec<Node>,
     switches: Vec<Switch>,
     /// Links from nodes to their switches, by node, followed by the links from switch ports, by port.
@@ -71,7 +71,7 @@ pub struct Cxl {
     /// Maximum number of lines that travel together.
     run: u32,
     /// Progress of each message, by id.
-    progress: Vec<Progress>,
+    progress: Vec<MessageProgress>,
     /// Buffers freed by the flit that is being filled, or by arrivals.
     freed: Vec<Freed>,
 }
@@ -91,7 +91,7 @@ pub enum Event {
 
 /// Progress of one message, in lines of data.
 #[derive(Debug, Clone, Copy, Default)]
-struct Progress {
+struct MessageProgress {
     sent: u32,
     arrived: u32,
     dropped: u32,
@@ -114,9 +114,9 @@ impl Cxl {
     /// Creates the nodes, switches and links of a checked network. At most `run` lines travel together.
     fn with_run(network: &Network, params: &Params, run: u32) -> Cxl {
         let topology = &network.topology;
-        let wiring = Wiring::new(topology);
+        let wiring = CxlWiring::new(topology);
         Cxl {
-            alone: Alone::new(network, params),
+            alone: LoneMessage::new(network, params),
             lone: Lone::default(),
             nodes: (0..topology.nodes() as u16).map(|id| Node::new(id, params.outstanding, run)).collect(),
             switches: wiring.sizes().map(|ports| Switch::new(ports, params.credits)).collect(),
@@ -396,9 +396,9 @@ impl Cxl {
 /// Describes a line to an observer.
 fn looks(line: &Line) -> ObservedPacket {
     let kind = match (line.class, line.fetches) {
-        (Class::Req, _) | (Class::RwD, true) => PacketKind::Request,
-        (Class::RwD, false) | (Class::Drs, _) => PacketKind::Data,
-        (Class::Ndr, _) => PacketKind::Ack,
+        (MessageClass::Req, _) | (MessageClass::RwD, true) => PacketKind::Request,
+        (MessageClass::RwD, false) | (MessageClass::Drs, _) => PacketKind::Data,
+        (MessageClass::Ndr, _) => PacketKind::Ack,
     };
     ObservedPacket::new(kind, u32::from(line.src), u32::from(line.dst))
 }
@@ -406,9 +406,9 @@ fn looks(line: &Line) -> ObservedPacket {
 /// Returns whether a line carries data of its message.
 fn is_data(line: &Line) -> bool {
     match line.class {
-        Class::Drs => true,
-        Class::RwD => !line.fetches,
-        Class::Req | Class::Ndr => false,
+        MessageClass::Drs => true,
+        MessageClass::RwD => !line.fetches,
+        MessageClass::Req | MessageClass::Ndr => false,
     }
 }
 
@@ -431,7 +431,7 @@ impl Registered for Cxl {
     const COST: Cost = Cost { node: 3880.0, port: 185.0, pair: 0.5, open: 30.0, overhead: 6.0, ..Cost::NONE };
     type Params = Params;
 
-    fn build(site: &Site, params: &Params) -> Result<Cxl, SetupError> {
+    fn build(site: &FabricSite, params: &Params) -> Result<Cxl, SetupError> {
         Cxl::new(site.network, params)
     }
 }
@@ -442,11 +442,11 @@ impl Fabric for Cxl {
     fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
         let message = *core.message(id);
         core.sent(u64::from(message.request));
-        self.progress.push(Progress::default());
+        self.progress.push(MessageProgress::default());
         debug_assert_eq!(self.progress.len(), id.index() + 1, "messages are submitted in order");
         // Only credits and the lines of other messages can keep the lines of this message from leaving.
-        core.waits(id, || Wait::Credit);
-        let class = if message.kind == Kind::Read { Class::Req } else { Class::RwD };
+        core.waits(id, || WaitReason::Credit);
+        let class = if message.kind == Kind::Read { MessageClass::Req } else { MessageClass::RwD };
         let src = message.src as u16;
         self.nodes[usize::from(src)].submit(Burst {
             message: id.0,
@@ -490,7 +490,7 @@ impl Fabric for Cxl {
             return time;
         }
         let period = self.alone.period(self.run);
-        let periods = Alone::periods_beyond(lines, period);
+        let periods = LoneMessage::periods_beyond(lines, period);
         let without = |periods: u32| {
             let bytes = message.bytes - u64::from(periods) * u64::from(period) * LINE_BYTES;
             self.simulated(&Message { bytes, ..*message })

@@ -8,7 +8,7 @@ use super::{Cxl, Event, Freed, Link, is_data, looks, payload};
 use std::ops::Range;
 use unrack_engine::events::{Core, Observer};
 use unrack_engine::network::Departure;
-use unrack_protocol::cxl::Class;
+use unrack_protocol::cxl::MessageClass;
 use unrack_units::Time;
 use unrack_workload::MessageId;
 
@@ -45,12 +45,12 @@ impl Cxl {
                     looks(&line)
                 });
                 progress.dropped += 1;
-            } else if line.class != Class::Ndr && !std::mem::replace(&mut progress.asked, true) {
+            } else if line.class != MessageClass::Ndr && !std::mem::replace(&mut progress.asked, true) {
                 core.dropped(id, u64::from(message.request), || looks(&line));
             }
-            let asker = if matches!(line.class, Class::Req | Class::RwD) { line.src } else { line.dst };
+            let asker = if matches!(line.class, MessageClass::Req | MessageClass::RwD) { line.src } else { line.dst };
             self.nodes[usize::from(asker)].handle_loss();
-            if line.class != Class::Ndr {
+            if line.class != MessageClass::Ndr {
                 core.give_up(id);
             }
             if !self.waiting(u32::from(asker)).is_empty() {

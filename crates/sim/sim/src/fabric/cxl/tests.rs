@@ -19,7 +19,7 @@ struct Counted {
 impl Counted {
     fn count(&mut self) {
         for link in 0..self.cxl.links.len() {
-            for class in Class::ALL {
+            for class in MessageClass::ALL {
                 let home = self.cxl.links[link].transmitter.credits(class);
                 let away = self.away(link, class);
                 assert_eq!(home + away, self.credits, "{class:?} on link {link}");
@@ -29,7 +29,7 @@ impl Counted {
     }
 
     /// Returns the credits of a class that are in use: by a line being sent, on the wire, or in a buffer.
-    fn away(&self, link: usize, class: Class) -> u32 {
+    fn away(&self, link: usize, class: MessageClass) -> u32 {
         let Link { transmitter, wire, .. } = &self.cxl.links[link];
         // A run is on the wire as soon as it begins.
         let sending = transmitter.midway().filter(|line| line.count == 1 && line.class == class);

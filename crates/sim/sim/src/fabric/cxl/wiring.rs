@@ -4,10 +4,10 @@
 use super::link::{Link, Receiver, Sender};
 use std::collections::BTreeMap;
 use unrack_engine::events::LinkId;
-use unrack_engine::topology::{self, End, Topology};
+use unrack_engine::topology::{self, LinkEnd, Topology};
 use unrack_protocol::cxl::Params;
 
-pub(super) struct Wiring {
+pub(super) struct CxlWiring {
     nodes: u32,
     /// First port of each switch, followed by the number of all ports.
     first: Vec<u32>,
@@ -17,9 +17,9 @@ pub(super) struct Wiring {
     port_of: Vec<u32>,
 }
 
-impl Wiring {
+impl CxlWiring {
     /// Numbers the links of a topology.
-    pub(super) fn new(topology: &Topology) -> Wiring {
+    pub(super) fn new(topology: &Topology) -> CxlWiring {
         let (nodes, ports) = (topology.nodes(), topology.ports());
         let mut first = vec![0; topology.switches() as usize];
         (0..ports).rev().for_each(|port| first[topology.owner(port) as usize] = port);
@@ -29,17 +29,17 @@ impl Wiring {
         let mut between = BTreeMap::new();
         for port in 0..ports {
             match topology.end(port) {
-                End::Node(node) => port_of[node as usize] = port,
-                End::Switch(to) => {
+                LinkEnd::Node(node) => port_of[node as usize] = port,
+                LinkEnd::Switch(to) => {
                     between.insert((topology.owner(port), to), port);
                 }
             }
         }
         let feeder = |port| match topology.end(port) {
-            End::Node(node) => node,
-            End::Switch(from) => nodes + between[&(from, topology.owner(port))],
+            LinkEnd::Node(node) => node,
+            LinkEnd::Switch(from) => nodes + between[&(from, topology.owner(port))],
         };
-        Wiring { nodes, feeders: (0..ports).map(feeder).collect(), first, port_of }
+        CxlWiring { nodes, feeders: (0..ports).map(feeder).collect(), first, port_of }
     }
 
     /// Returns the number of ports of each switch.
@@ -63,8 +63,8 @@ impl Wiring {
             let (link, switch) = (topology.link(port), topology.owner(port));
             let sender = Sender::Output { switch, port: self.output(switch, port) };
             let receiver = match topology.end(port) {
-                End::Node(node) => Receiver::Node(node as u16),
-                End::Switch(to) => {
+                LinkEnd::Node(node) => Receiver::Node(node as u16),
+                LinkEnd::Switch(to) => {
                     let comes_in = |other: &u32| self.feeders[*other as usize] == self.nodes + port;
                     let input = self.ports(to).find(comes_in).expect("a cable has two ends");
                     Receiver::Input { switch: to, port: self.output(to, input) }

@@ -9,7 +9,7 @@
 
 use super::super::slab::Slab;
 use super::config::{EdmConfig, Frames};
-use super::lane::Lane;
+use super::lane::LinkBookings;
 use super::{Edm, Event};
 use unrack_engine::events::{Core, LinkId, Observer};
 use unrack_units::{Bytes, Rate, Time};
@@ -32,13 +32,13 @@ pub(super) struct Background {
     /// Random generators of each node: one for the times of its frames, and one for their destinations.
     draws: Vec<(Generator, Generator)>,
     /// State of the frames in each direction of a link. There are two entries for each node: up and down.
-    fillers: Vec<Filler>,
+    fillers: Vec<BackgroundFrames>,
     frames: Slab<Frame>,
 }
 
 /// State of the frames in one direction of a link.
 #[derive(Clone, Copy, Default)]
-struct Filler {
+struct BackgroundFrames {
     /// End of the last frame, if no more memory traffic comes.
     until: Time,
     /// Start of a block of a frame. Further blocks follow it without a gap.
@@ -74,7 +74,7 @@ impl Background {
             block,
             mean_gap_ps: (block * blocks).as_ps() as f64 / frames.load.get(),
             draws: (0..nodes).map(draws).collect(),
-            fillers: vec![Filler::default(); 2 * nodes as usize],
+            fillers: vec![BackgroundFrames::default(); 2 * nodes as usize],
             frames: Slab::new(),
         }
     }
@@ -165,7 +165,7 @@ impl Background {
         core.background_arrived(self.bytes);
     }
 
-    fn filler(&mut self, link: LinkId) -> &mut Filler {
+    fn filler(&mut self, link: LinkId) -> &mut BackgroundFrames {
         let place = match link {
             LinkId::Host(node) => 2 * node,
             LinkId::Port(node) => 2 * node + 1,
@@ -196,7 +196,7 @@ impl Edm {
     /// Moves a frame one step: to its first link, over that link, to its second link, or over the second link.
     pub(super) fn frame<O: Observer>(&mut self, core: &mut Core<Event, O>, event: Event) {
         let (Some(background), nodes) = (&mut self.background, &self.nodes) else { return };
-        let busy = |lane: &Lane| core.now() + lane.backlog(core.now());
+        let busy = |lane: &LinkBookings| core.now() + lane.backlog(core.now());
         match event {
             Event::NewFrame(node) => {
                 let busy = busy(&nodes[node as usize].up);

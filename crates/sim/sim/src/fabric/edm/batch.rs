@@ -12,11 +12,11 @@ pub(super) struct Batches {
     /// Maximum size of a batch, in bytes.
     most: u64,
     /// Place of each message in its batch, by message.
-    members: Vec<Member>,
+    members: Vec<BatchMember>,
 }
 
 #[derive(Clone, Copy)]
-struct Member {
+struct BatchMember {
     /// Next message of the batch.
     next: u32,
     /// Bytes of the whole batch. Only set in its first member, like `current` and `left`.
@@ -75,7 +75,7 @@ impl Batches {
         bytes: u64,
         mut ends: impl FnMut(&mut Core<Event, O>, MessageId, u64),
     ) {
-        let Member { mut current, mut left, .. } = *self.member(first);
+        let BatchMember { mut current, mut left, .. } = *self.member(first);
         if current == NONE {
             (current, left) = (first.0, core.message(first).bytes);
         }
@@ -93,9 +93,9 @@ impl Batches {
         (leader.current, leader.left) = (current, left - (bytes - at));
     }
 
-    fn member(&mut self, id: MessageId) -> &mut Member {
+    fn member(&mut self, id: MessageId) -> &mut BatchMember {
         if self.members.len() <= id.index() {
-            let alone = Member { next: NONE, total: 0, current: NONE, left: 0 };
+            let alone = BatchMember { next: NONE, total: 0, current: NONE, left: 0 };
             self.members.resize(id.index() + 1, alone);
         }
         &mut self.members[id.index()]

@@ -4,9 +4,9 @@ use super::host::MOST_ACTIVE;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_engine::error::SetupError;
-use unrack_engine::network::Star;
+use unrack_engine::network::StarNetwork;
 use unrack_protocol::edm::scheduler::ITERATION_CYCLES;
-use unrack_protocol::edm::{GrantPolicy, SchedulerConfig, Steps, steps};
+use unrack_protocol::edm::{GrantPolicy, SchedulerConfig, EdmLatencies, steps};
 use unrack_units::{Bytes, Fraction, Time};
 
 /// Parameters of EDM. The defaults are the paper's.
@@ -18,7 +18,7 @@ pub struct EdmConfig {
     /// Maximum number of active notifications per sender and destination (X). Default 3 (§3.1.2, §4.3).
     pub max_active: u32,
     /// Order in which the scheduler serves messages. Default `by-tail` (§3.1.1 (4)).
-    pub policy: Order,
+    pub policy: SchedulingOrder,
     /// Whether messages of one sender to one destination are carried in order. Default true (§3.1.1 (5)).
     pub pairs_in_order: bool,
     /// Largest batch: a sender joins messages that wait for one destination into a batch of at most this size, with one notification
@@ -62,11 +62,11 @@ fn mtu() -> Bytes {
 
 impl Default for EdmConfig {
     fn default() -> Self {
-        let Steps { cycle, pma } = Steps::default();
+        let EdmLatencies { cycle, pma } = EdmLatencies::default();
         EdmConfig {
             chunk: Bytes::new(256),
             max_active: 3,
-            policy: Order::ByTail,
+            policy: SchedulingOrder::ByTail,
             pairs_in_order: true,
             mega: None,
             atomic: Time::ZERO,
@@ -83,7 +83,7 @@ impl Default for EdmConfig {
 /// Order in which the scheduler serves messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Order {
+pub enum SchedulingOrder {
     /// `srpt` for heavy-tailed sizes, `fcfs` for others (§3.1.1 (4)). A tail is heavy if it is heavier than an exponential's
     /// ([`SizeDistribution::is_heavy_tailed`](unrack_workload::SizeDistribution::is_heavy_tailed)). This order is the same as `srpt` until
     /// [`EdmConfig::for_tail`] resolves it.
@@ -113,15 +113,15 @@ const ITERATION_PCS_CYCLES: u64 = steps::SCHEDULE - 1;
 
 impl EdmConfig {
     /// Returns the latencies of the steps.
-    pub fn steps(&self) -> Steps {
-        Steps { cycle: self.cycle, pma: self.pma }
+    pub fn steps(&self) -> EdmLatencies {
+        EdmLatencies { cycle: self.cycle, pma: self.pma }
     }
 
     /// Replaces [`Order::ByTail`] by the order for message sizes with a heavy tail, or for other sizes.
     pub fn for_tail(self, is_heavy: bool) -> EdmConfig {
         let policy = match (self.policy, is_heavy) {
-            (Order::ByTail, true) => Order::Srpt,
-            (Order::ByTail, false) => Order::Fcfs,
+            (SchedulingOrder::ByTail, true) => SchedulingOrder::Srpt,
+            (SchedulingOrder::ByTail, false) => SchedulingOrder::Fcfs,
             (chosen, _) => chosen,
         };
         EdmConfig { policy, ..self }
@@ -132,7 +132,7 @@ impl EdmConfig {
         Time::from_ps((ITERATION_CYCLES as f64 * 1_000.0 / self.scheduler_ghz).ceil() as u64)
     }
 
-    pub(super) fn check(&self, star: &Star) -> Result<(), SetupError> {
+    pub(super) fn check(&self, star: &StarNetwork) -> Result<(), SetupError> {
         let chunk = self.chunk.get();
         if chunk == 0 || !chunk.is_multiple_of(BURST_BYTES) || chunk > u64::from(u16::MAX) {
             return Err(SetupError::new("fabric.chunk", "is a multiple of 64B, at most 65472B", self.chunk));
@@ -172,13 +172,13 @@ impl EdmConfig {
         Ok(())
     }
 
-    pub(super) fn scheduler(&self, star: &Star, block: Time) -> SchedulerConfig {
+    pub(super) fn scheduler(&self, star: &StarNetwork, block: Time) -> SchedulerConfig {
         SchedulerConfig {
             ports: star.nodes,
             chunk: self.chunk.get() as u32,
             policy: match self.policy {
-                Order::Fcfs => GrantPolicy::Fcfs,
-                Order::Srpt | Order::ByTail => GrantPolicy::Srpt,
+                SchedulingOrder::Fcfs => GrantPolicy::Fcfs,
+                SchedulingOrder::Srpt | SchedulingOrder::ByTail => GrantPolicy::Srpt,
             },
             pairs_in_order: self.pairs_in_order,
             iteration: self.iteration(),
@@ -190,6 +190,6 @@ impl EdmConfig {
 }
 
 /// Returns the time that a notification or grant takes on a link.
-pub(super) fn control(star: &Star) -> Time {
+pub(super) fn control(star: &StarNetwork) -> Time {
     star.rate.transmit_bits(CONTROL_BITS)
 }

@@ -16,11 +16,11 @@ pub(super) struct Fates {
     /// Time from which on the link of each node is disabled, because a block was corrupted on the link (§3.3).
     disabled: Vec<Time>,
     /// State of each message, by id.
-    marks: Vec<Marks>,
+    marks: Vec<LossMarks>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Marks {
+struct LossMarks {
     /// Whether the message is one of the active messages of its pair.
     active: bool,
     lost: bool,
@@ -69,9 +69,9 @@ impl Fates {
         self.marks.get(id.index()).is_some_and(|marks| marks.lost)
     }
 
-    fn mark(&mut self, id: MessageId) -> &mut Marks {
+    fn mark(&mut self, id: MessageId) -> &mut LossMarks {
         if self.marks.len() <= id.index() {
-            self.marks.resize(id.index() + 1, Marks::default());
+            self.marks.resize(id.index() + 1, LossMarks::default());
         }
         &mut self.marks[id.index()]
     }

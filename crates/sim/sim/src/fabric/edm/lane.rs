@@ -13,26 +13,26 @@ use unrack_units::Time;
 /// Bookings of one direction of a link. Data must be booked in order of time, and so must control. Control may be booked ahead of data by
 /// one block (a grant that the scheduler holds).
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Lane {
+pub(super) struct LinkBookings {
     control_until: Time,
     until: Time,
     /// Last control block booked: its start, its length, and the value of `until` without it.
-    last: Control,
+    last: ControlBookings,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Control {
+struct ControlBookings {
     at: Time,
     length: Time,
     until_without: Time,
 }
 
-impl Lane {
+impl LinkBookings {
     /// Books control blocks that are ready at `at`, and returns when the first one starts.
     pub(super) fn control(&mut self, at: Time, length: Time) -> Time {
         let start = self.control_until.max(at);
         self.control_until = start + length;
-        self.last = Control { at, length, until_without: self.until };
+        self.last = ControlBookings { at, length, until_without: self.until };
         self.until = self.until.max(at) + length;
         start
     }

@@ -9,7 +9,7 @@ use unrack_units::Time;
 /// Every block that a node sends is booked `host_ahead` before its time, and every block that the switch sends is booked `switch_ahead`
 /// before its time. Because these times are constant, bookings come in order without separate events.
 #[derive(Clone, Copy)]
-pub(super) struct Latency {
+pub(super) struct StepSums {
     /// Propagation of a link.
     pub propagation: Time,
     /// Time over a link, from PCS to PCS.
@@ -30,13 +30,13 @@ pub(super) struct Latency {
     pub to_receiver: Time,
 }
 
-impl Latency {
+impl StepSums {
     /// Computes the sums for this configuration.
-    pub(super) fn new(config: &EdmConfig, propagation: Time) -> Latency {
+    pub(super) fn new(config: &EdmConfig, propagation: Time) -> StepSums {
         let steps = &config.steps();
         let link = steps.link(propagation);
         let host_ahead = steps.cycles(steps::MAKE_NOTIFICATION);
-        Latency {
+        StepSums {
             propagation,
             link,
             host_ahead,

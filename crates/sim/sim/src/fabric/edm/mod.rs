@@ -51,22 +51,22 @@ mod lane;
 mod latency;
 mod seen;
 
-pub use config::{BLOCK_BYTES, BURST_BYTES, CONTROL_BITS, EdmConfig, Frames, Order};
+pub use config::{BLOCK_BYTES, BURST_BYTES, CONTROL_BITS, EdmConfig, Frames, SchedulingOrder};
 pub use event::{Chunk, Event};
 
 use self::background::Background;
 use self::batch::Batches;
 use self::fate::Fates;
 use self::host::Announcements;
-use self::lane::Lane;
-use self::latency::Latency;
+use self::lane::LinkBookings;
+use self::latency::StepSums;
 use crate::contract::Registered;
 use crate::cost::Cost;
-use crate::site::Site;
+use crate::site::FabricSite;
 use unrack_engine::Fabric;
 use unrack_engine::error::SetupError;
-use unrack_engine::events::{Core, Hop, LinkId, ObservedPacket, Observer, PacketKind, Tied, Wait};
-use unrack_engine::network::{Pace, Star};
+use unrack_engine::events::{Core, Hop, LinkId, ObservedPacket, Observer, PacketKind, Tied, WaitReason};
+use unrack_engine::network::{Pace, StarNetwork};
 use unrack_protocol::edm::{Demand, Grant, Scheduler};
 use unrack_rack::{Networks, Profile, Protocol};
 use unrack_units::{Bytes, Time};
@@ -85,7 +85,7 @@ pub struct Edm {
     /// Transmission time of a notification or grant.
     control: Time,
     chunk: u64,
-    latency: Latency,
+    latency: StepSums,
     /// Time for which a read-modify-write keeps a memory node busy.
     atomic: Time,
     /// State of batches; `None` if messages are not batched.
@@ -100,8 +100,8 @@ pub struct Edm {
 /// Link of one node.
 #[derive(Clone, Copy, Default)]
 struct Node {
-    up: Lane,
-    down: Lane,
+    up: LinkBookings,
+    down: LinkBookings,
     /// Time of the last entry in the host's grant queue, which is FIFO.
     granted: Time,
     /// End of the last read-modify-write at this node.
@@ -115,7 +115,7 @@ impl Edm {
     ///
     /// # Errors
     /// If a parameter is out of range.
-    pub fn new(star: &Star, config: &EdmConfig) -> Result<Edm, SetupError> {
+    pub fn new(star: &StarNetwork, config: &EdmConfig) -> Result<Edm, SetupError> {
         config.check(star)?;
         let block = star.rate.transmit(Bytes::new(BLOCK_BYTES));
         Ok(Edm {
@@ -128,7 +128,7 @@ impl Edm {
             block,
             control: config::control(star),
             chunk: config.chunk.get(),
-            latency: Latency::new(config, star.propagation),
+            latency: StepSums::new(config, star.propagation),
             atomic: config.atomic,
             batches: config.mega.map(|most| Batches::new(most.get())),
             background: config.background.map(|frames| Background::new(&frames, star.nodes, star.rate, 0)),
@@ -163,7 +163,7 @@ impl Edm {
             let hop = self.hop(LinkId::Host(message.src), id, packet, request, (ready, start, length));
             Hop { serial: self.lead(request), onward: at, ..hop }
         });
-        core.waits(id, || Wait::Notification);
+        core.waits(id, || WaitReason::Notification);
         if let Some(fates) = &mut self.fates {
             fates.announced(id);
             if self.loses(LinkId::Host(message.src), start, length) {
@@ -175,7 +175,7 @@ impl Edm {
     }
 
     fn demand<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
-        core.waits(id, || Wait::Grant);
+        core.waits(id, || WaitReason::Grant);
         let message = core.message(id);
         let demand = Demand {
             src: message.data_src(),
@@ -284,7 +284,7 @@ impl Edm {
             false => core.schedule(at, Event::Forward(chunk)),
         }
         if chunk.last {
-            core.waits(chunk.id, || Wait::Nothing);
+            core.waits(chunk.id, || WaitReason::Nothing);
         }
         if chunk.last && !message.kind.is_answered() {
             self.release(core, chunk.id);
@@ -371,7 +371,7 @@ impl Registered for Edm {
     const COST: Cost = Cost { port: 100.0, pair: 25.0, open: 60.0, overhead: 6.0, ..Cost::NONE };
     type Params = EdmConfig;
 
-    fn build(site: &Site, params: &EdmConfig) -> Result<Edm, SetupError> {
+    fn build(site: &FabricSite, params: &EdmConfig) -> Result<Edm, SetupError> {
         let config = params.for_tail(site.heavy_tailed);
         let edm = Edm::new(&site.network.as_star("edm")?, &config)?;
         Ok(edm.with_faults(&site.network.topology, &config)?.seeded(&config, site.seed))
@@ -393,7 +393,7 @@ impl Fabric for Edm {
         if self.announcements.admit(id, core.message(id)) {
             self.announce(core, id);
         } else {
-            core.waits(id, || Wait::Turn);
+            core.waits(id, || WaitReason::Turn);
         }
     }
 

@@ -33,7 +33,7 @@ pub(super) struct Server {
 }
 
 /// Packet that informs a node of its slots.
-pub(super) struct Word {
+pub(super) struct SlotsPacket {
     pub node: NodeId,
     /// Slots of the node, with the time at which each begins.
     pub slots: Vec<(Time, Allocation)>,
@@ -151,7 +151,7 @@ impl Server {
 
     /// Matches a batch, and returns the packets that inform nodes of their slots. The slots follow the slots of the last batch, and no slot
     /// begins before the last of these packets has arrived.
-    pub(super) fn batch(&mut self, now: Time) -> Vec<Word> {
+    pub(super) fn batch(&mut self, now: Time) -> Vec<SlotsPacket> {
         self.batch_at = Some(now);
         self.allocations.clear();
         self.arbiter.allocate(&mut self.allocations);
@@ -169,7 +169,7 @@ impl Server {
                 let slot = |allocation: &Allocation| first_slot + self.slot * u64::from(allocation.slot);
                 let slots = of_node.iter().map(|allocation| (slot(allocation), *allocation)).collect();
                 let at = from + each * nth + self.propagation + self.distance;
-                Word { node: of_node[0].src, slots, at }
+                SlotsPacket { node: of_node[0].src, slots, at }
             })
             .collect()
     }

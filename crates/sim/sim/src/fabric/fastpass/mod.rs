@@ -16,31 +16,31 @@
 mod arbiter;
 mod packing;
 
-use self::arbiter::{Server, Word};
-use self::packing::{Name, Packing};
+use self::arbiter::{Server, SlotsPacket};
+use self::packing::{TransferName, Packing};
 use super::packet::{
-    self, Net, OUTSIDE, Packet, PacketNetwork, Side, StrictPriority, Transfer, Transport, fabric_of_packets,
+    self, Net, OUTSIDE, Packet, PacketNetwork, TransferSide, StrictPriority, Transfer, Transport, fabric_of_packets,
 };
 use super::slab::Slab;
 use super::stream::StreamPlan;
 use crate::contract::Registered;
 use crate::cost::{Cost, PACKET};
-use crate::site::{Ethernet, Site};
+use crate::site::{Ethernet, FabricSite};
 use std::collections::BTreeSet;
 use unrack_engine::PacketSize;
 use unrack_engine::error::SetupError;
-use unrack_engine::events::{Observer, PacketKind, Wait};
+use unrack_engine::events::{Observer, PacketKind, WaitReason};
 use unrack_engine::network::Network;
 use unrack_protocol::fastpass::{Allocation, Demand, Params};
 use unrack_protocol::segments::SegmentSet;
-use unrack_protocol::silence::{LONGEST, STEADY, Silence, longer};
+use unrack_protocol::silence::{LONGEST, STEADY, TimeoutCount, longer};
 use unrack_rack::{Profile, Protocol};
 use unrack_units::Time;
 use unrack_workload::{Message, NodeId};
 
 /// Fastpass on a network.
 pub struct Fastpass {
-    network: PacketNetwork<Ends>,
+    network: PacketNetwork<FastpassEnds>,
 }
 
 impl Fastpass {
@@ -61,7 +61,7 @@ impl Fastpass {
         let nodes = (0..network.nodes()).map(|_| Node::default()).collect();
         let (transfers, words) = (Vec::new(), Slab::new());
         let packs = params.packing;
-        let ends = Ends { server, timeout, packs, transfers, nodes, words };
+        let ends = FastpassEnds { server, timeout, packs, transfers, nodes, words };
         let mut network = PacketNetwork::new(plan, ends, StrictPriority::default())?;
         network.set_outside(network.transport().server.way_up());
         Ok(Fastpass { network })
@@ -72,7 +72,7 @@ impl Registered for Fastpass {
     const PROTOCOL: Protocol = Protocol::new(&Profile {
         name: "fastpass",
         about: "an arbiter gives every packet a timeslot",
-        splits: <Ends as Transport>::SPLITS,
+        splits: <FastpassEnds as Transport>::SPLITS,
         ..Profile::SWITCHED
     });
     const COST: Cost = Cost {
@@ -86,25 +86,25 @@ impl Registered for Fastpass {
     };
     type Params = Params;
 
-    fn build(site: &Site, params: &Params) -> Result<Fastpass, SetupError> {
+    fn build(site: &FabricSite, params: &Params) -> Result<Fastpass, SetupError> {
         let Fastpass { network } = Fastpass::new(site.network, site.ethernet, params)?;
         Ok(Fastpass { network: network.seeded(site.seed) })
     }
 }
 
-struct Ends {
+struct FastpassEnds {
     server: Server,
     timeout: Time,
     /// Whether small messages share slots.
     packs: bool,
-    transfers: Vec<Pair>,
+    transfers: Vec<FastpassPair>,
     nodes: Vec<Node>,
     /// Contents of the packets to and from the arbiter, and of reports.
-    words: Slab<Words>,
+    words: Slab<ArbiterContent>,
 }
 
 /// Content of a packet to or from the arbiter, or of a receiver's report.
-enum Words {
+enum ArbiterContent {
     Demands(Vec<Demand>),
     /// Timeslots, and when each begins.
     Slots(Vec<(Time, Allocation)>),
@@ -112,7 +112,7 @@ enum Words {
     Missing(Vec<(u32, u32)>, u32),
 }
 
-struct Pair {
+struct FastpassPair {
     /// Segments to be sent when slots come.
     wanted: SegmentSet,
     /// Number below which no segment is wanted.
@@ -126,13 +126,13 @@ struct Pair {
     timeout: Time,
     /// Number of consecutive timeouts without progress. Progress is a segment sent for the first time, or a report of fewer missing
     /// segments.
-    silence: Silence,
+    silence: TimeoutCount,
     /// Number of timeouts so far, and the salt of their random draws.
     draws: (u32, u32),
     /// Number of missing segments, as the receiver last reported it.
     missing: u32,
     /// Transfers of one segment that share the slot of this transfer.
-    passengers: Vec<Name>,
+    passengers: Vec<TransferName>,
 }
 
 #[derive(Default)]
@@ -154,7 +154,7 @@ struct Slot {
     serial: u32,
 }
 
-impl Pair {
+impl FastpassPair {
     /// Restarts the timeout for a packet from the arbiter or the receiver.
     fn wait(&mut self, now: Time) {
         let (ever, salt) = self.draws;
@@ -220,13 +220,13 @@ pub enum Timer {
 const CONTROL: u32 = 0;
 const DATA: u32 = 1;
 
-impl Ends {
+impl FastpassEnds {
     /// Asks the arbiter for `slots` slots. The transfer is kept at least as long as this demand.
     fn ask<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, slots: u32) {
         let Transfer { src, dst, serial, .. } = *net.transfer(transfer);
         self.nodes[src as usize].demands.push(Demand { src, dst, transfer, serial, slots });
         net.hold(transfer);
-        net.waits(transfer, || Wait::Notification);
+        net.waits(transfer, || WaitReason::Notification);
         net.wake(src);
     }
 
@@ -236,7 +236,7 @@ impl Ends {
         let transfer = demands.first()?.transfer;
         let batch: Vec<_> = demands.drain(..demands.len().min(self.server.most())).collect();
         let size = PacketSize { wire: self.server.wire(), payload: 0 };
-        let words = self.words.insert(Words::Demands(batch));
+        let words = self.words.insert(ArbiterContent::Demands(batch));
         Some(Packet::new(transfer, OUTSIDE, size, CONTROL, Header::Words(words)))
     }
 
@@ -256,7 +256,7 @@ impl Ends {
         pair.timeout = self.timeout;
         pair.wait(net.now());
         // The answer ends a timeout that may have been doubled.
-        self.keep_alarm(net, transfer, Side::Sender);
+        self.keep_alarm(net, transfer, TransferSide::Sender);
     }
 
     fn done<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
@@ -294,14 +294,14 @@ impl Ends {
         };
         let wire = framing.wire(u64::from((to - from).div_ceil(8))).get() as u32;
         let left = segments - pair.arrived.count();
-        let words = self.words.insert(Words::Missing(holes, left));
+        let words = self.words.insert(ArbiterContent::Missing(holes, left));
         let size = PacketSize { wire, payload: 0 };
         net.send_first(dst, Packet::new(transfer, src, size, CONTROL, Header::Missing(from, words)));
     }
 
     /// Asks for slots for all segments that a receiver has reported as missing.
     fn take_report<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, words: u32) {
-        let Words::Missing(holes, left) = self.take_words(words) else {
+        let ArbiterContent::Missing(holes, left) = self.take_words(words) else {
             unreachable!("a report is of missing segments");
         };
         self.heard(net, transfer);
@@ -318,8 +318,8 @@ impl Ends {
     }
 
     /// Removes and returns the content of a packet that has arrived.
-    fn take_words(&mut self, words: u32) -> Words {
-        let contents = std::mem::replace(&mut self.words[words], Words::Demands(Vec::new()));
+    fn take_words(&mut self, words: u32) -> ArbiterContent {
+        let contents = std::mem::replace(&mut self.words[words], ArbiterContent::Demands(Vec::new()));
         self.words.release(words);
         contents
     }
@@ -327,13 +327,13 @@ impl Ends {
     /// Matches the next batch, and sends each node its slots.
     fn batch<O: Observer>(&mut self, net: &mut Net<Self, O>) {
         let now = net.now();
-        for Word { node, slots, at } in self.server.batch(now) {
+        for SlotsPacket { node, slots, at } in self.server.batch(now) {
             let transfer = slots[0].1.transfer;
             let wire = self.server.wire();
             let served = slots.iter().filter(|(_, given)| given.last).map(|(_, given)| given.transfer);
             let served: Vec<u32> = served.collect();
-            served.iter().for_each(|transfer| net.waits(*transfer, || Wait::Grant));
-            let words = self.words.insert(Words::Slots(slots));
+            served.iter().for_each(|transfer| net.waits(*transfer, || WaitReason::Grant));
+            let words = self.words.insert(ArbiterContent::Slots(slots));
             net.send_from_outside(
                 at,
                 Packet::new(transfer, node, PacketSize { wire, payload: 0 }, CONTROL, Header::Words(words)),
@@ -346,7 +346,7 @@ impl Ends {
     }
 }
 
-impl Transport for Ends {
+impl Transport for FastpassEnds {
     type Header = Header;
     type Timer = Timer;
     type Queue = StrictPriority;
@@ -358,10 +358,10 @@ impl Transport for Ends {
         let segments = net.transfer(transfer).segments;
         let wanted = SegmentSet::full(segments);
         let (arrived, deadline) = (SegmentSet::new(segments), net.now() + self.timeout);
-        let salt = net.salt(transfer, Side::Sender);
-        let (first, sent, done, timeout, silence) = (0, 0, false, self.timeout, Silence::new(salt));
+        let salt = net.salt(transfer, TransferSide::Sender);
+        let (first, sent, done, timeout, silence) = (0, 0, false, self.timeout, TimeoutCount::new(salt));
         let (draws, missing, passengers) = ((0, salt), segments, Vec::new());
-        let pair = Pair {
+        let pair = FastpassPair {
             wanted,
             first,
             sent,
@@ -378,7 +378,7 @@ impl Transport for Ends {
     }
 
     fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
-        self.keep_alarm(net, transfer, Side::Sender);
+        self.keep_alarm(net, transfer, TransferSide::Sender);
         if !self.shares(net, transfer) {
             self.ask(net, transfer, net.transfer(transfer).segments);
         }
@@ -411,7 +411,7 @@ impl Transport for Ends {
                 pair.sent = pair.sent.max(segment + 1);
                 pair.wait(net.now());
                 if pair.wanted.count() == 0 {
-                    net.waits(transfer, || Wait::Nothing);
+                    net.waits(transfer, || WaitReason::Nothing);
                 }
                 for ((passenger, serial), place) in self.passengers(net, transfer).into_iter().zip(1..) {
                     let slot = Slot { at, place, transfer: passenger, serial };
@@ -436,7 +436,7 @@ impl Transport for Ends {
             Header::Probe => self.report(net, transfer),
             Header::Missing(_, words) => self.take_report(net, transfer, words),
             Header::Words(words) => {
-                let Words::Slots(slots) = self.take_words(words) else {
+                let ArbiterContent::Slots(slots) = self.take_words(words) else {
                     unreachable!("the arbiter asks for nothing");
                 };
                 for (at, Allocation { src, transfer, serial, .. }) in slots {
@@ -455,7 +455,7 @@ impl Transport for Ends {
     fn lost<O: Observer>(&mut self, net: &mut Net<Self, O>, header: &Header) {
         let (Header::Words(words) | Header::Missing(_, words)) = *header else { return };
         match self.take_words(words) {
-            Words::Demands(demands) => {
+            ArbiterContent::Demands(demands) => {
                 for Demand { transfer, .. } in demands {
                     // No segment can be sent until the transfer asks for slots again.
                     let pair = &self.transfers[transfer as usize];
@@ -464,7 +464,7 @@ impl Transport for Ends {
                     net.release(transfer);
                 }
             }
-            Words::Slots(slots) => {
+            ArbiterContent::Slots(slots) => {
                 // The last segments of each transfer have no slot now.
                 for (nth, (_, Allocation { transfer, serial, .. })) in slots.iter().enumerate() {
                     let others = slots[..nth].iter().filter(|(_, other)| other.transfer == *transfer).count();
@@ -478,7 +478,7 @@ impl Transport for Ends {
                     }
                 }
             }
-            Words::Missing(..) => {}
+            ArbiterContent::Missing(..) => {}
         }
     }
 
@@ -488,8 +488,8 @@ impl Transport for Ends {
             net.now(),
             u64::from(packet.wire),
             match &self.words[words] {
-                Words::Demands(demands) => demands.len(),
-                Words::Slots(_) | Words::Missing(..) => 0,
+                ArbiterContent::Demands(demands) => demands.len(),
+                ArbiterContent::Slots(_) | ArbiterContent::Missing(..) => 0,
             },
         );
         net.schedule(done, Timer::Asked(words));
@@ -518,10 +518,10 @@ impl Transport for Ends {
                 self.wake(net, node);
             }
             Timer::Asked(words) => {
-                if let Words::Demands(demands) = self.take_words(words) {
+                if let ArbiterContent::Demands(demands) = self.take_words(words) {
                     for demand in demands {
                         let transfer = demand.transfer;
-                        net.waits(transfer, || Wait::GrantTurn);
+                        net.waits(transfer, || WaitReason::GrantTurn);
                         if !self.server.demand(demand) {
                             net.release(transfer);
                         }
@@ -541,12 +541,12 @@ impl Transport for Ends {
         self.nodes.iter().all(of_node) && self.words.used() == 0 && self.server.is_idle()
     }
 
-    fn deadline(&self, transfer: u32, _side: Side) -> Option<Time> {
+    fn deadline(&self, transfer: u32, _side: TransferSide) -> Option<Time> {
         let pair = &self.transfers[transfer as usize];
         (!pair.done).then_some(pair.deadline)
     }
 
-    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, _side: Side) {
+    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, _side: TransferSide) {
         let Transfer { src, dst, .. } = *net.transfer(transfer);
         let pair = &mut self.transfers[transfer as usize];
         // The sender had no answer, or the answers brought no progress.

@@ -4,13 +4,13 @@
 //! fits is sent in that slot; for any other packet, the module asks for a new slot. A node here does the same with transfers of one
 //! segment. A slot accepts such passengers until it begins.
 
-use super::{Ends, Net, Transfer};
+use super::{FastpassEnds, Net, Transfer};
 use std::collections::HashMap;
-use unrack_engine::events::{Observer, Wait};
+use unrack_engine::events::{Observer, WaitReason};
 use unrack_workload::NodeId;
 
 /// Identifies a transfer by its number and its serial number.
-pub(super) type Name = (u32, u32);
+pub(super) type TransferName = (u32, u32);
 
 /// Slots of one node that have room left.
 #[derive(Default)]
@@ -20,35 +20,35 @@ pub(super) struct Packing {
 }
 
 struct Roomy {
-    owner: Name,
+    owner: TransferName,
     /// Room in bytes on the wire.
     room: u32,
 }
 
 impl Packing {
     /// Finds a slot to `dst` with room for `wire` bytes. Returns the transfer that asked for the slot.
-    fn join(&mut self, dst: NodeId, wire: u32) -> Option<Name> {
+    fn join(&mut self, dst: NodeId, wire: u32) -> Option<TransferName> {
         let roomy = self.roomy.get_mut(&dst).filter(|roomy| wire <= roomy.room)?;
         roomy.room -= wire;
         Some(roomy.owner)
     }
 
     /// Records that `owner` asks for a slot to `dst` and leaves this room.
-    fn offer(&mut self, dst: NodeId, owner: Name, room: u32) {
+    fn offer(&mut self, dst: NodeId, owner: TransferName, room: u32) {
         if self.roomy.get(&dst).is_none_or(|roomy| roomy.room < room) {
             self.roomy.insert(dst, Roomy { owner, room });
         }
     }
 
     /// Records that the slot of `owner` accepts no more passengers.
-    fn close(&mut self, dst: NodeId, owner: Name) {
+    fn close(&mut self, dst: NodeId, owner: TransferName) {
         if self.roomy.get(&dst).is_some_and(|roomy| roomy.owner == owner) {
             self.roomy.remove(&dst);
         }
     }
 }
 
-impl Ends {
+impl FastpassEnds {
     /// Adds a transfer of one segment to a slot that another transfer asked for. Returns whether there is such a slot with room. If not,
     /// later transfers may share the slot that this transfer has to ask for.
     pub(super) fn shares<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) -> bool {
@@ -61,7 +61,7 @@ impl Ends {
         match packing.join(dst, wire) {
             Some((owner, _)) => {
                 self.transfers[owner as usize].passengers.push((transfer, serial));
-                net.waits(transfer, || Wait::GrantTurn);
+                net.waits(transfer, || WaitReason::GrantTurn);
                 true
             }
             None => {
@@ -72,7 +72,7 @@ impl Ends {
     }
 
     /// Ends the sharing of a transfer's slot. Returns the passengers of the slot that still have to be sent.
-    pub(super) fn passengers<O: Observer>(&mut self, net: &Net<Self, O>, transfer: u32) -> Vec<Name> {
+    pub(super) fn passengers<O: Observer>(&mut self, net: &Net<Self, O>, transfer: u32) -> Vec<TransferName> {
         let Transfer { src, dst, serial, .. } = *net.transfer(transfer);
         self.nodes[src as usize].packing.close(dst, (transfer, serial));
         let mut passengers = std::mem::take(&mut self.transfers[transfer as usize].passengers);

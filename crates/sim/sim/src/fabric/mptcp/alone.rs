@@ -18,7 +18,7 @@ use unrack_workload::{Message, MessageId};
 /// Simulations of messages whose times are used for other messages.
 #[derive(Default)]
 pub(super) struct Patterns {
-    known: RefCell<BTreeMap<Alike, Pattern>>,
+    known: RefCell<BTreeMap<Alike, SegmentPaths>>,
 }
 
 /// Maximum number of segments of a message that is simulated for others. The records of a longer message would not be worth the memory that
@@ -43,7 +43,7 @@ impl Mptcp {
         if pattern.ways.len() < segments && pattern.ways.len() == pattern.sound {
             let longer = segments.max(2 * pattern.sound).min(MOST_SEGMENTS);
             let bytes = longer as u64 * streams.plan.framing.mss().get();
-            let tracer = Tracer::new(&streams.plan, alike.links, longer);
+            let tracer = PathTracer::new(&streams.plan, alike.links, longer);
             *pattern = streams.carry_alone(&Message { bytes, ..*message }, tracer).1.finish();
         }
         pattern.time(streams, message.bytes)
@@ -52,9 +52,9 @@ impl Mptcp {
 
 /// Segments of a message that was simulated alone: their times and paths.
 #[derive(Default)]
-struct Pattern {
+struct SegmentPaths {
     /// Times of each segment.
-    ways: Vec<Way>,
+    ways: Vec<SegmentTimes>,
     /// Steps of each segment in order, one for each link on the path.
     steps: Vec<Step>,
     /// Number of leading segments that were neither lost nor overtaken, and that no retransmission delayed.
@@ -63,7 +63,7 @@ struct Pattern {
 
 /// Times of one segment.
 #[derive(Clone, Copy)]
-struct Way {
+struct SegmentTimes {
     /// Time at which the segment joined the queue of its first link.
     sent: Time,
     /// Time at which the segment arrived. In a finished pattern: the time at which it and all earlier segments had arrived.
@@ -81,11 +81,11 @@ struct Step {
     free: Time,
 }
 
-impl Pattern {
-    fn new(links: usize, segments: usize) -> Pattern {
-        let way = Way { sent: Time::ZERO, arrived: Time::ZERO, steps: 0 };
+impl SegmentPaths {
+    fn new(links: usize, segments: usize) -> SegmentPaths {
+        let way = SegmentTimes { sent: Time::ZERO, arrived: Time::ZERO, steps: 0 };
         let step = Step { link: LinkId::Host(0), joined: None, free: Time::ZERO };
-        Pattern { ways: vec![way; segments], steps: vec![step; segments * links], sound: segments }
+        SegmentPaths { ways: vec![way; segments], steps: vec![step; segments * links], sound: segments }
     }
 
     fn time(&self, streams: &Streams<Multipath>, bytes: u64) -> Option<Time> {
@@ -107,7 +107,7 @@ impl Pattern {
             LinkId::Host(nic) => topology.attachment_link(nic).pace,
             LinkId::Port(port) => topology.link(port).pace,
         };
-        let Way { sent: mut at, steps, .. } = self.ways[number];
+        let SegmentTimes { sent: mut at, steps, .. } = self.ways[number];
         let steps = &self.steps[number * steps..][..steps];
         for (n, Step { link, joined, free }) in steps.iter().copied().enumerate() {
             let ahead = pace(link).bytes_in(free.saturating_sub(at));
@@ -129,32 +129,32 @@ impl Pattern {
 }
 
 /// Observer that records the paths of segments.
-struct Tracer<'a> {
+struct PathTracer<'a> {
     plan: &'a StreamPlan,
     /// Number of links on each path.
     links: usize,
-    pattern: Pattern,
+    pattern: SegmentPaths,
     disturbed: bool,
     /// For the last packet that joined each link: when it joined, when it leaves, and the highest segment that has joined so far.
     last: BTreeMap<LinkId, (Time, Time, usize)>,
 }
 
-impl Tracer<'_> {
-    fn new(plan: &StreamPlan, links: usize, segments: usize) -> Tracer<'_> {
-        let pattern = Pattern::new(links, segments);
-        Tracer { plan, links, pattern, disturbed: false, last: BTreeMap::new() }
+impl PathTracer<'_> {
+    fn new(plan: &StreamPlan, links: usize, segments: usize) -> PathTracer<'_> {
+        let pattern = SegmentPaths::new(links, segments);
+        PathTracer { plan, links, pattern, disturbed: false, last: BTreeMap::new() }
     }
 
     /// Marks the time from which on retransmissions or losses may have affected segments that have not arrived yet.
     fn disturb(&mut self, now: Time) {
         if !std::mem::replace(&mut self.disturbed, true) {
-            let there = |way: &Way| way.steps == self.links && way.arrived < now;
+            let there = |way: &SegmentTimes| way.steps == self.links && way.arrived < now;
             let sound = self.pattern.ways[..self.pattern.sound].iter().position(|way| !there(way));
             self.pattern.sound = sound.unwrap_or(self.pattern.sound);
         }
     }
 
-    fn finish(mut self) -> Pattern {
+    fn finish(mut self) -> SegmentPaths {
         self.disturb(Time::MAX);
         let mut all = Time::ZERO;
         for way in &mut self.pattern.ways {
@@ -165,7 +165,7 @@ impl Tracer<'_> {
     }
 }
 
-impl Observer for Tracer<'_> {
+impl Observer for PathTracer<'_> {
     const HOPS: bool = true;
 
     fn retransmitted(&mut self, _: MessageId, now: Time) {
@@ -182,7 +182,7 @@ impl Observer for Tracer<'_> {
         let before = self.last.get(&hop.link).copied();
         let highest = before.map_or(0, |(.., highest)| highest).max(number.unwrap_or(0));
         self.last.insert(hop.link, (hop.ready, hop.last, highest));
-        let Pattern { ways, steps, sound } = &mut self.pattern;
+        let SegmentPaths { ways, steps, sound } = &mut self.pattern;
         let Some(number) = number.filter(|number| *number < *sound) else { return };
         let way = &mut ways[number];
         if highest > number || way.steps == self.links {

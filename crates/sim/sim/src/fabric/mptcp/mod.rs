@@ -13,13 +13,13 @@ use self::multipath::Multipath;
 use super::stream::{NEVER_MARKED, StreamPlan, Streams};
 use crate::contract::Registered;
 use crate::cost::Cost;
-use crate::site::{Ethernet, Site};
+use crate::site::{Ethernet, FabricSite};
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Core, Observer};
 use unrack_engine::network::Network;
 use unrack_engine::{Fabric, HostCounts, Largest};
 use unrack_protocol::mptcp::{Params, Subflows};
-use unrack_protocol::tcp::{Connections, SubflowSet};
+use unrack_protocol::tcp::{ConnectionLifetime, SubflowSet};
 use unrack_rack::{Profile, Protocol};
 use unrack_units::Time;
 use unrack_workload::{Computing, Message, MessageId};
@@ -40,7 +40,7 @@ impl Mptcp {
     /// If a parameter is out of range or does not fit the network.
     pub fn new(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Mptcp, SetupError> {
         let plan = StreamPlan::new(network, ethernet, params.initial_window, params.min_rto)?;
-        let plan = StreamPlan { kept: params.connections == Connections::Kept, ..plan };
+        let plan = StreamPlan { kept: params.connections == ConnectionLifetime::Kept, ..plan };
         let timeouts = params.timeouts(plan.round_trip());
         let kind = Multipath { params: params.clone(), timeouts, subflows: subflows(network, params)? };
         let streams = Streams::new(&plan, kind, |_| NEVER_MARKED);
@@ -77,7 +77,7 @@ impl Registered for Mptcp {
     const COST: Cost = Cost { port: 150.0, open: 950.0, overhead: Cost::ETHERNET, ..Cost::NONE };
     type Params = Params;
 
-    fn build(site: &Site, params: &Params) -> Result<Mptcp, SetupError> {
+    fn build(site: &FabricSite, params: &Params) -> Result<Mptcp, SetupError> {
         let fabric = Mptcp::new(site.network, site.ethernet, params)?;
         Ok(Mptcp { streams: fabric.streams.seeded(site.seed), ..fabric })
     }

@@ -3,7 +3,7 @@
 use crate::fabric::stream::drive::Drive;
 use crate::fabric::stream::kind::Kind;
 use crate::fabric::stream::{Event, Streams, flow_hash};
-use unrack_engine::events::{Core, Observer, Wait};
+use unrack_engine::events::{Core, Observer, WaitReason};
 use unrack_engine::network::Network;
 use unrack_protocol::mptcp::{Params, Receiver, Resting, Sender, Subflows};
 use unrack_protocol::tcp::{SendingEnd, SubflowSet, Timeouts};
@@ -70,7 +70,7 @@ impl Drive for Multipath {
             }
         }
         let in_host = streams.hosts.is_some();
-        core.waits(streams.open[stream].id, || if in_host { Wait::Nothing } else { Wait::Window });
+        core.waits(streams.open[stream].id, || if in_host { WaitReason::Nothing } else { WaitReason::Window });
         for k in free {
             if streams.open[stream].sender.wants(k) {
                 streams.wait(core, stream, k, nics[k as usize]);
@@ -85,7 +85,7 @@ impl Drive for Multipath {
             let nic = streams.nic_of(core.now(), stream, subflow);
             streams.wait(core, stream, subflow, nic);
         } else {
-            core.waits(streams.open[stream].id, || Wait::Window);
+            core.waits(streams.open[stream].id, || WaitReason::Window);
         }
         streams.open.free_if_over(stream);
     }

@@ -20,7 +20,7 @@ use unrack_units::Bytes;
 /// Bytes of a pause frame on the wire: the shortest Ethernet frame, with preamble and gap.
 pub(super) const FRAME: u64 = 64 + 8 + 12;
 
-pub(super) struct Headroom {
+pub(super) struct PfcHeadroom {
     buffer: SwitchBuffer,
     /// Headroom of each link, in bytes.
     bytes: u64,
@@ -30,12 +30,12 @@ pub(super) struct Headroom {
     shared: Vec<(u64, u64)>,
 }
 
-impl Headroom {
+impl PfcHeadroom {
     /// Computes the headroom of the links of a network.
     ///
     /// # Errors
     /// If the buffer has no room for the headroom and two packets.
-    pub(super) fn new(plan: &StreamPlan) -> Result<Headroom, SetupError> {
+    pub(super) fn new(plan: &StreamPlan) -> Result<PfcHeadroom, SetupError> {
         let (topology, full) = (&plan.network.topology, plan.full_packet().get());
         // The pause frame waits for the packet that is being sent on the link back, crosses the link, and takes effect after the packet
         // that its receiver is sending. By then, all packets on the link and in the switch's pipeline still arrive, and so does a packet
@@ -63,7 +63,7 @@ impl Headroom {
                 links.into_iter().map(|links| rest(size, links)).collect::<Result<_, _>>()?
             }
         };
-        Ok(Headroom { buffer: plan.buffer, bytes, step, shared })
+        Ok(PfcHeadroom { buffer: plan.buffer, bytes, step, shared })
     }
 
     /// Returns whether the sender of a link of this switch must pause now. `held`: the bytes that the switch holds of the link. `asked`:

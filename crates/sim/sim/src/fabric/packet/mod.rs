@@ -23,24 +23,24 @@ pub use self::event::{Event, OUTSIDE, Packet};
 pub use self::net::Net;
 pub use self::parts::Parcel;
 pub use self::queue::{Loss, Lossless, Queue, SmallestFirst, StrictPriority, Trimming};
-pub use self::transfers::{Role, Transfer};
+pub use self::transfers::{TransferRole, Transfer};
 pub use self::transport::Transport;
 pub(super) use self::transport::alone;
 
 use self::pause::Pauses;
-use self::transfers::Transfers;
+use self::transfers::OpenTransfers;
 use super::buffer::Pools;
-pub use super::buffer::Room;
-use super::parts::Part;
+pub use super::buffer::QueueRoom;
+use super::parts::NetworkPart;
 pub use super::slab::Slab;
 pub use super::stream::StreamPlan;
-pub use super::timers::Side;
+pub use super::timers::TransferSide;
 use super::timers::{Alarm, Timers};
 use std::collections::VecDeque;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Core, Observer};
 use unrack_engine::network::Pace;
-use unrack_engine::topology::End;
+use unrack_engine::topology::LinkEnd;
 pub use unrack_units::Time;
 use unrack_workload::NodeId;
 pub use unrack_workload::{Message, MessageId};
@@ -50,7 +50,7 @@ struct Port<Q> {
     pace: Pace,
     propagation: Time,
     switch: u32,
-    end: End,
+    end: LinkEnd,
     free_at: Time,
     /// Whether an event is scheduled for the time at which the port is free.
     draining: bool,
@@ -76,16 +76,16 @@ pub struct Wires<T: Transport> {
     ports: Vec<Port<T::Queue>>,
     hosts: Vec<Host<T::Header>>,
     packets: Slab<Packet<T::Header>>,
-    transfers: Transfers,
+    transfers: OpenTransfers,
     /// Alarms of the nodes of each switch, by switch.
     alarms: Vec<Timers>,
     pauses: Option<Pauses>,
     /// Waiting bytes of switches that share their buffers; `None` if each port has a separate buffer.
     pools: Option<Pools>,
     /// Buffer of each port, if the ports of a switch do not share one.
-    room: Room,
+    room: QueueRoom,
     /// State of this part, in a split run.
-    part: Option<Box<Part<Parcel<T::Header>>>>,
+    part: Option<Box<NetworkPart<Parcel<T::Header>>>>,
     /// Time from the end of a packet on a node's link to its arrival at [`OUTSIDE`].
     way_outside: Time,
     losses: Vec<Loss>,
@@ -135,12 +135,12 @@ impl<T: Transport> PacketNetwork<T> {
         let wires = Wires {
             ports: (0..topology.ports()).map(port).collect(),
             hosts: (0..plan.network.nodes()).map(host).collect(),
-            room: Room::Own(plan.buffer.of_port().get()),
+            room: QueueRoom::Own(plan.buffer.of_port().get()),
             // The state of pauses counts waiting bytes by link instead.
             pools: Pools::new(plan.buffer, topology.switches()).filter(|_| !T::Queue::PAUSES),
             plan,
             packets: Slab::new(),
-            transfers: Transfers::new(),
+            transfers: OpenTransfers::new(),
             alarms,
             pauses,
             part: None,
@@ -190,8 +190,8 @@ impl<T: Transport> PacketNetwork<T> {
     pub fn submit<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, id: MessageId) {
         let message = *core.message(id);
         let (bytes, role) = match message.kind.is_answered() {
-            true => (u64::from(message.request), Role::Request),
-            false => (message.bytes, Role::Data),
+            true => (u64::from(message.request), TransferRole::Request),
+            false => (message.bytes, TransferRole::Data),
         };
         self.wires.open(id, message.endpoints(), bytes, role, None);
         self.settle(core);
@@ -294,10 +294,10 @@ impl<T: Transport> PacketNetwork<T> {
         core.arrived(u64::from(packet.payload));
         let net = &mut Net { core, wires: &mut self.wires };
         let place = &mut net.wires.transfers[packet.transfer];
-        if let Role::Answer(request) = place.role
+        if let TransferRole::Answer(request) = place.role
             && packet.to == place.dst
         {
-            place.role = Role::Data;
+            place.role = TransferRole::Data;
             self.transport.answered(net, request);
         }
         self.transport.receive(net, &packet);

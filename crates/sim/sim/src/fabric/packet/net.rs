@@ -1,11 +1,11 @@
 //! Interface by which a transport uses the network.
 
-use super::{Event, FROM_NODE, Packet, Role, Transfer, Transport, Wires};
+use super::{Event, FROM_NODE, Packet, TransferRole, Transfer, Transport, Wires};
 use crate::fabric::stream::StreamPlan;
-use crate::fabric::timers::{Alarm, Needs, Side};
+use crate::fabric::timers::{Alarm, Needs, TransferSide};
 use unrack_engine as engine;
 use unrack_engine::PacketSize;
-use unrack_engine::events::{Core, Observer, PacketKind, Wait};
+use unrack_engine::events::{Core, Observer, PacketKind, WaitReason};
 use unrack_units::Time;
 use unrack_workload::{Endpoints, NodeId};
 
@@ -27,7 +27,7 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
     }
 
     /// Returns the salt of the random draws that this end of a transfer makes.
-    pub fn salt(&self, transfer: u32, side: Side) -> u32 {
+    pub fn salt(&self, transfer: u32, side: TransferSide) -> u32 {
         self.wires.plan.salt(self.transfer(transfer).name, side)
     }
 
@@ -61,7 +61,7 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
     }
 
     /// Reports that from now on `wait` keeps the transfer from sending. The closure `wait` is called only if the run has an observer.
-    pub fn waits(&mut self, transfer: u32, wait: impl FnOnce() -> Wait) {
+    pub fn waits(&mut self, transfer: u32, wait: impl FnOnce() -> WaitReason) {
         if O::HOPS {
             self.core.waits(self.wires.transfers[transfer].message, wait);
         }
@@ -96,7 +96,7 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
 
     /// Sets an alarm for this end of a transfer. The alarm is ignored if the transfer has ended by then. Nearly all alarms should be set
     /// the same time ahead, because such alarms need no separate event.
-    pub(super) fn set_alarm(&mut self, at: Time, transfer: u32, side: Side) {
+    pub(super) fn set_alarm(&mut self, at: Time, transfer: u32, side: TransferSide) {
         // A deadline that moved to an earlier time may have passed already.
         let at = at.max(self.now());
         let place = &mut self.wires.transfers[transfer];
@@ -105,7 +105,7 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
         }
         place.alarms[side as usize] = at;
         let alarm = Alarm { owner: transfer, serial: place.serial, side };
-        let node = if side == Side::Sender { place.src } else { place.dst };
+        let node = if side == TransferSide::Sender { place.src } else { place.dst };
         let switch = self.wires.plan.network.topology.switch_of(node);
         match self.wires.alarms[switch as usize].set(at, alarm) {
             Needs::Nothing => {}
@@ -121,13 +121,13 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
         debug_assert!(!place.delivered);
         place.delivered = true;
         let (message, role) = (place.message, place.role);
-        if role != Role::Request {
+        if role != TransferRole::Request {
             self.core.complete(message);
             return true;
         }
         let back = Endpoints { src: place.dst, dst: place.src };
         let bytes = self.core.message(message).bytes;
-        self.wires.open(message, back, bytes, Role::Answer(transfer), Some(transfer));
+        self.wires.open(message, back, bytes, TransferRole::Answer(transfer), Some(transfer));
         false
     }
 

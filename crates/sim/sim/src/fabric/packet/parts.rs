@@ -4,8 +4,8 @@
 //! part of the receiver only the receiving end. Each part counts the packets that are in it.
 
 use super::headroom::FRAME;
-use super::{Event, Net, Packet, PacketNetwork, Queue, Role, Transport, Wires};
-use crate::fabric::parts::Part;
+use super::{Event, Net, Packet, PacketNetwork, Queue, TransferRole, Transport, Wires};
+use crate::fabric::parts::NetworkPart;
 use std::sync::Arc;
 use unrack_engine::Largest;
 use unrack_engine::events::{Core, Unobserved};
@@ -15,10 +15,10 @@ use unrack_workload::MessageId;
 /// Packet or pause that has crossed to another part, with the time at which it is due in that part.
 pub struct Parcel<H> {
     at: Time,
-    what: What<H>,
+    what: ParcelContent<H>,
 }
 
-enum What<H> {
+enum ParcelContent<H> {
     /// Packet of the transfer with this name. It came from port `by`.
     Packet { by: u32, name: u32, packet: Packet<H> },
     /// Request to the sender of this link to pause, or to resume.
@@ -38,7 +38,7 @@ impl<T: Transport> Wires<T> {
         self.part.as_ref().and_then(|part| part.elsewhere(switch))
     }
 
-    fn hand_over(&mut self, to: u32, at: Time, what: What<T::Header>) {
+    fn hand_over(&mut self, to: u32, at: Time, what: ParcelContent<T::Header>) {
         if let Some(part) = &mut self.part {
             part.crossed.push((to, Parcel { at, what }));
         }
@@ -50,11 +50,11 @@ impl<T: Transport> Wires<T> {
         self.packets.release(index);
         let name = self.transfers[packet.transfer].name;
         self.transfers.drop_reference(packet.transfer);
-        self.hand_over(to, at, What::Packet { by, name, packet });
+        self.hand_over(to, at, ParcelContent::Packet { by, name, packet });
     }
 
     pub(super) fn cross_pause(&mut self, to: u32, at: Time, link: u32, pause: bool) {
-        self.hand_over(to, at, What::Pause { link, pause });
+        self.hand_over(to, at, ParcelContent::Pause { link, pause });
     }
 
     fn place(&self, name: u32) -> Option<u32> {
@@ -82,11 +82,11 @@ impl<T: Transport> PacketNetwork<T> {
 
     /// Becomes part `me` of a split run: see [`Split`](unrack_engine::events::Split).
     pub fn become_part(&mut self, me: u32, part_of: Arc<[u32]>) {
-        self.wires.part = Some(Box::new(Part::new(me, part_of)));
+        self.wires.part = Some(Box::new(NetworkPart::new(me, part_of)));
         self.wires.transfers.closed = Some(Vec::new());
     }
 
-    fn part(&mut self) -> &mut Part<Parcel<T::Header>> {
+    fn part(&mut self) -> &mut NetworkPart<Parcel<T::Header>> {
         self.wires.part.as_mut().expect("only parts of a split run are asked")
     }
 
@@ -107,8 +107,8 @@ impl<T: Transport> PacketNetwork<T> {
         Parcel { at, what }: Parcel<T::Header>,
     ) {
         match what {
-            What::Pause { link, pause } => core.schedule(at, Event::Pause { link, pause }),
-            What::Packet { by, name, packet } => {
+            ParcelContent::Pause { link, pause } => core.schedule(at, Event::Pause { link, pause }),
+            ParcelContent::Packet { by, name, packet } => {
                 let transfer = match self.wires.place(name) {
                     Some(transfer) => transfer,
                     None => self.create_named(core, name),
@@ -124,16 +124,16 @@ impl<T: Transport> PacketNetwork<T> {
         let id = MessageId(name / 2);
         let message = *core.message(id);
         let (ends, bytes, role) = match (name % 2 == 1, message.kind.is_answered()) {
-            (true, _) => (message.endpoints().reversed(), message.bytes, Role::Answer(0)),
-            (false, true) => (message.endpoints(), u64::from(message.request), Role::Request),
-            (false, false) => (message.endpoints(), message.bytes, Role::Data),
+            (true, _) => (message.endpoints().reversed(), message.bytes, TransferRole::Answer(0)),
+            (false, true) => (message.endpoints(), u64::from(message.request), TransferRole::Request),
+            (false, false) => (message.endpoints(), message.bytes, TransferRole::Data),
         };
         let segments = self.wires.plan.framing.segments(bytes);
         let transfer = self.wires.transfers.open(id, ends, (bytes, segments), role, None);
-        if let Role::Answer(_) = role {
+        if let TransferRole::Answer(_) = role {
             // In the part that receives the answer, the request stays open until the answer has come.
             let request = self.wires.place(name - 1);
-            self.wires.transfers[transfer].role = request.map_or(Role::Data, Role::Answer);
+            self.wires.transfers[transfer].role = request.map_or(TransferRole::Data, TransferRole::Answer);
         }
         self.wires.keep(transfer);
         self.transport.create(&mut Net { core, wires: &mut self.wires }, transfer);

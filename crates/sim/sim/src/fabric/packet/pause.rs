@@ -9,7 +9,7 @@
 //! Departure: in a network without faults, a pause lasts until its end is announced, and is not repeated. The behaviour is the same, except
 //! for 84 B now and then. A link that goes down does not end a pause at once.
 
-use super::headroom::{FRAME, Headroom};
+use super::headroom::{FRAME, PfcHeadroom};
 use super::{Event, Packet, Queue, Transport, Wires};
 use crate::fabric::stream::StreamPlan;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use unrack_engine as engine;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Core, Hop, LinkId, Observer, PacketKind};
 use unrack_engine::network::Departure;
-use unrack_engine::topology::End;
+use unrack_engine::topology::LinkEnd;
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
@@ -27,14 +27,14 @@ const LONGEST: u64 = 65_535 * 64;
 /// Bytes that switches hold of each link, and the links whose senders have been asked to pause. Links are numbered: first the links of
 /// nodes, then the links behind switch ports.
 pub(super) struct Pauses {
-    headroom: Headroom,
-    links: Vec<Held>,
+    headroom: PfcHeadroom,
+    links: Vec<PausedPort>,
     /// Time at which the latest pause of each link's sender expires. `ZERO` if no expiry is scheduled, as always in a network without
     /// faults.
     until: Vec<Time>,
 }
 
-struct Held {
+struct PausedPort {
     bytes: u64,
     asked: bool,
     /// Whether an event is scheduled to check if the request must be repeated.
@@ -47,22 +47,22 @@ struct Held {
 
 impl Pauses {
     pub(super) fn new(plan: &StreamPlan) -> Result<Pauses, SetupError> {
-        let (headroom, topology) = (Headroom::new(plan)?, &plan.network.topology);
+        let (headroom, topology) = (PfcHeadroom::new(plan)?, &plan.network.topology);
         let mut ports = BTreeMap::new();
         for port in 0..topology.ports() {
             ports.insert((topology.owner(port), topology.end(port)), port);
         }
         let held = |back| {
             let switch = topology.owner(back);
-            Held { bytes: 0, asked: false, repeats: false, switch, back }
+            PausedPort { bytes: 0, asked: false, repeats: false, switch, back }
         };
-        let hosts = (0..topology.nodes()).map(|node| ports[&(topology.switch_of(node), End::Node(node))]);
+        let hosts = (0..topology.nodes()).map(|node| ports[&(topology.switch_of(node), LinkEnd::Node(node))]);
         let behind = (0..topology.ports()).map(|port| match topology.end(port) {
-            End::Switch(switch) => ports[&(switch, End::Switch(topology.owner(port)))],
+            LinkEnd::Switch(switch) => ports[&(switch, LinkEnd::Switch(topology.owner(port)))],
             // Nodes accept every packet, so they never ask for a pause.
-            End::Node(_) => port,
+            LinkEnd::Node(_) => port,
         });
-        let links: Vec<Held> = hosts.chain(behind).map(held).collect();
+        let links: Vec<PausedPort> = hosts.chain(behind).map(held).collect();
         let until = vec![Time::ZERO; links.len()];
         Ok(Pauses { headroom, links, until })
     }

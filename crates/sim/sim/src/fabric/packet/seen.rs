@@ -1,10 +1,10 @@
 //! Descriptions of packets for observers.
 
-use super::{OUTSIDE, Packet, Role, Transport, Wires};
+use super::{OUTSIDE, Packet, TransferRole, Transport, Wires};
 use unrack_engine as engine;
 use unrack_engine::events::{Hop, LinkId, PacketKind};
 use unrack_engine::network::Departure;
-use unrack_engine::topology::End;
+use unrack_engine::topology::LinkEnd;
 use unrack_units::Time;
 
 impl<T: Transport> Wires<T> {
@@ -21,7 +21,7 @@ impl<T: Transport> Wires<T> {
             LinkId::Host(_) => (network.topology.host_link().propagation, true),
             LinkId::Port(port) => {
                 let port = &self.ports[port as usize];
-                (port.propagation, matches!(port.end, End::Switch(_)))
+                (port.propagation, matches!(port.end, LinkEnd::Switch(_)))
             }
         };
         let device = if to_switch { network.switch_latency } else { Time::ZERO };
@@ -50,7 +50,7 @@ impl<T: Transport> Wires<T> {
         let (kind, segment) = T::describe(&packet.header);
         let kind = match kind {
             PacketKind::Data if packet.trimmed => PacketKind::Header,
-            PacketKind::Data if transfer.role == Role::Request => PacketKind::Request,
+            PacketKind::Data if transfer.role == TransferRole::Request => PacketKind::Request,
             kind => kind,
         };
         let from = if packet.to == transfer.dst { transfer.src } else { transfer.dst };

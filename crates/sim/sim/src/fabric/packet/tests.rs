@@ -11,7 +11,7 @@ use crate::site::{Ethernet, SwitchBuffer};
 use proptest::prelude::*;
 use std::sync::Arc;
 use unrack_engine::events::Sim;
-use unrack_engine::faults::{Broken, Downtime, ErrorRates, FaultSchedule};
+use unrack_engine::faults::{BrokenPart, Downtime, ErrorRates, FaultSchedule};
 use unrack_engine::network::{Network, Pace};
 use unrack_engine::topology::{Link, Topology};
 use unrack_protocol::fastpass;
@@ -28,9 +28,9 @@ fn topology() -> Topology {
 
 fn any_failure() -> impl Strategy<Value = Downtime> {
     let what = prop_oneof![
-        (0u32..6).prop_map(Broken::Node),
-        (0u32..4).prop_map(Broken::Switch),
-        (0u32..2, 2u32..4).prop_map(|(leaf, spine)| Broken::Between(leaf, spine)),
+        (0u32..6).prop_map(BrokenPart::Node),
+        (0u32..4).prop_map(BrokenPart::Switch),
+        (0u32..2, 2u32..4).prop_map(|(leaf, spine)| BrokenPart::Between(leaf, spine)),
     ];
     let until = prop_oneof![Just(Time::MAX), (1u64..300).prop_map(|us| Time::from_us(100 + us))];
     (what, 0u64..100, until, prop::option::of(0u64..50)).prop_map(|(what, from, until, detected)| Downtime {

@@ -15,7 +15,7 @@ pub struct Transfer {
     pub bytes: u64,
     /// Number of packets that the transfer is cut into.
     pub segments: u32,
-    pub role: Role,
+    pub role: TransferRole,
     /// Name by which both ends know the transfer. Among transfers of equal rank, the lowest name goes first.
     pub name: u32,
     /// Serial number that distinguishes the transfer from others with the same index; 0 if the transfer is over.
@@ -34,7 +34,7 @@ pub struct Transfer {
 
 /// Purpose of a transfer in its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum TransferRole {
     /// Carries the data of a message. The message is complete when the transfer has arrived.
     Data,
     /// Carries a request. The answer is opened when the request has arrived.
@@ -44,16 +44,16 @@ pub enum Role {
 }
 
 /// Transfers that are open, or that still have packets in flight.
-pub(super) struct Transfers {
+pub(super) struct OpenTransfers {
     places: Slab<Transfer>,
     opened: u32,
     /// Names of the closed transfers, in a part of a split run. These transfers stay stored until they are forgotten.
     pub(super) closed: Option<Vec<u32>>,
 }
 
-impl Transfers {
-    pub(super) fn new() -> Transfers {
-        Transfers { places: Slab::new(), opened: 0, closed: None }
+impl OpenTransfers {
+    pub(super) fn new() -> OpenTransfers {
+        OpenTransfers { places: Slab::new(), opened: 0, closed: None }
     }
 
     pub(super) fn open(
@@ -61,7 +61,7 @@ impl Transfers {
         message: MessageId,
         Endpoints { src, dst }: Endpoints,
         (bytes, segments): (u64, u32),
-        role: Role,
+        role: TransferRole,
         answers: Option<u32>,
     ) -> u32 {
         if let Some(request) = answers {
@@ -69,7 +69,7 @@ impl Transfers {
         }
         self.opened = self.opened.wrapping_add(1).max(1);
         let (serial, delivered, closed, references, alarms) = (self.opened, false, false, 0, [Time::MAX; 2]);
-        let name = transfer_name(message, matches!(role, Role::Answer(_)));
+        let name = transfer_name(message, matches!(role, TransferRole::Answer(_)));
         self.places.insert(Transfer {
             message,
             src,
@@ -126,14 +126,14 @@ impl Transfers {
     }
 }
 
-impl std::ops::Index<u32> for Transfers {
+impl std::ops::Index<u32> for OpenTransfers {
     type Output = Transfer;
     fn index(&self, transfer: u32) -> &Transfer {
         &self.places[transfer]
     }
 }
 
-impl std::ops::IndexMut<u32> for Transfers {
+impl std::ops::IndexMut<u32> for OpenTransfers {
     fn index_mut(&mut self, transfer: u32) -> &mut Transfer {
         &mut self.places[transfer]
     }

@@ -1,6 +1,6 @@
 //! Interface between a transport and the network below it.
 
-use super::{Net, Packet, Queue, Side};
+use super::{Net, Packet, Queue, TransferSide};
 use crate::fabric::stream::StreamPlan;
 use unrack_engine::events::{Observer, PacketKind};
 use unrack_units::Time;
@@ -46,11 +46,11 @@ pub trait Transport: Sized {
     fn describe(header: &Self::Header) -> (PacketKind, Option<u32>);
     /// Returns when [`Transport::handle_alarm`] is due for this end of a transfer. The deadline may move to a later time without notice. If
     /// it moves to an earlier time, or starts to exist, the transport must call [`Transport::keep_alarm`] for this end.
-    fn deadline(&self, transfer: u32, side: Side) -> Option<Time>;
+    fn deadline(&self, transfer: u32, side: TransferSide) -> Option<Time>;
     /// Handles the expired deadline of this end of a transfer.
-    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, side: Side);
+    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, side: TransferSide);
     /// Sets the alarm for the deadline of this end of a transfer, if it has a deadline.
-    fn keep_alarm<O: Observer>(&self, net: &mut Net<Self, O>, transfer: u32, side: Side) {
+    fn keep_alarm<O: Observer>(&self, net: &mut Net<Self, O>, transfer: u32, side: TransferSide) {
         if let Some(at) = self.deadline(transfer, side) {
             net.set_alarm(at, transfer, side);
         }

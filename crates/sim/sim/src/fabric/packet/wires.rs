@@ -1,10 +1,10 @@
 //! The path of a packet: from the link of a node through switch ports to its destination.
 
-use super::{Event, FROM_NODE, Loss, OUTSIDE, Packet, Queue, Role, Transport, Wires};
+use super::{Event, FROM_NODE, Loss, OUTSIDE, Packet, Queue, TransferRole, Transport, Wires};
 use crate::fabric::stream::flow_hash;
 use unrack_engine::events::{Core, LinkId, Observer};
 use unrack_engine::network::Departure;
-use unrack_engine::topology::End;
+use unrack_engine::topology::LinkEnd;
 use unrack_units::Time;
 use unrack_workload::{Endpoints, MessageId, NodeId};
 
@@ -14,7 +14,7 @@ impl<T: Transport> Wires<T> {
         id: MessageId,
         ends: Endpoints,
         bytes: u64,
-        role: Role,
+        role: TransferRole,
         answers: Option<u32>,
     ) {
         let segments = self.plan.framing.segments(bytes);
@@ -126,8 +126,8 @@ impl<T: Transport> Wires<T> {
         port.free_at = last;
         let (propagation, end, departure) = (port.propagation, port.end, Departure { first, last });
         let (at, event) = match end {
-            End::Node(_) => (last + propagation, Event::AtNode(index)),
-            End::Switch(switch) => {
+            LinkEnd::Node(_) => (last + propagation, Event::AtNode(index)),
+            LinkEnd::Switch(switch) => {
                 let topology = &self.plan.network.topology;
                 packet.port = topology.route_at(switch, packet.to, packet.hash, first);
                 let at = self.ready(departure, &self.packets[index]) + propagation;
@@ -140,7 +140,7 @@ impl<T: Transport> Wires<T> {
         let bytes = self.packets[index].payload;
         if self.plan.network.topology.loses(LinkId::Port(number), departure) {
             self.lose(core, Loss { packet: index, bytes, whole: true });
-        } else if let End::Switch(switch) = end
+        } else if let LinkEnd::Switch(switch) = end
             && let Some(part) = self.elsewhere(switch)
         {
             self.cross(part, at, number, index);

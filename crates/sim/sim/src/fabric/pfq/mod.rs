@@ -19,16 +19,16 @@ use super::lone::Lone;
 use super::slab::Slab;
 use crate::contract::{NoParams, Registered};
 use crate::cost::Cost;
-use crate::site::{Ethernet, Site, SwitchBuffer};
+use crate::site::{Ethernet, FabricSite, SwitchBuffer};
 use std::sync::Arc;
 use unrack_basis::{SplitMix64, mix};
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{
-    Core, Hop, LinkId, ObservedPacket as Seen, Observer, PacketKind, Tie, Tied, Wait,
+    Core, Hop, LinkId, ObservedPacket as Seen, Observer, PacketKind, Tie, Tied, WaitReason,
 };
 use unrack_engine::network::{Departure, Network, Pace};
 use unrack_engine::{Fabric, Largest};
-use unrack_protocol::pfq::{Fate, Next, Node, Passing, Ports};
+use unrack_protocol::pfq::{PacketFate, NextPacket, Node, TransitPacket, Ports};
 use unrack_protocol::r2c2::packet::DATA_HEADER;
 use unrack_rack::graph::Graph;
 use unrack_rack::{Networks, Profile, Protocol};
@@ -73,7 +73,7 @@ struct Link {
 /// Flow: a request, or data.
 struct Flow {
     message: MessageId,
-    role: Role,
+    role: PfqRole,
     src: u32,
     dst: u32,
     bytes: u64,
@@ -86,7 +86,7 @@ struct Flow {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
+enum PfqRole {
     /// Carries the data of a message. The message is complete when the flow has arrived.
     Data,
     /// Carries a request. The answer is opened when the request has arrived.
@@ -232,7 +232,7 @@ impl Pfq {
         message: MessageId,
         Endpoints { src, dst }: Endpoints,
         bytes: u64,
-        role: Role,
+        role: PfqRole,
     ) {
         let segments = self.segments(bytes);
         let flow = Flow { message, role, src, dst, bytes, unsent: segments, missing: segments, words: 0 };
@@ -257,10 +257,10 @@ impl Pfq {
         let Flow { message, role, src, dst, .. } = *flow;
         self.close_if_done(packet.flow);
         match role {
-            Role::Data => core.complete(message),
-            Role::Request => {
+            PfqRole::Data => core.complete(message),
+            PfqRole::Request => {
                 let bytes = core.message(message).bytes;
-                self.open(core, message, Endpoints { src: dst, dst: src }, bytes, Role::Data);
+                self.open(core, message, Endpoints { src: dst, dst: src }, bytes, PfqRole::Data);
             }
         }
     }
@@ -294,8 +294,8 @@ impl Pfq {
         let (node, port) = (self.graph.from(link), self.links[link as usize].port);
         let packet = match self.nodes[node as usize].poll(port) {
             None => return,
-            Some(Next::Own { flow }) => self.next_of(core, flow),
-            Some(Next::Passing { flow, packet, release }) => {
+            Some(NextPacket::Own { flow }) => self.next_of(core, flow),
+            Some(NextPacket::Passing { flow, packet, release }) => {
                 let first = self.graph.links_of(node).start;
                 let mut ports = release;
                 while ports != 0 {
@@ -355,7 +355,7 @@ impl Pfq {
         (start, onward): (Time, Time),
     ) -> Hop {
         let flow = &self.flows[packet.flow];
-        let kind = if flow.role == Role::Request { PacketKind::Request } else { PacketKind::Data };
+        let kind = if flow.role == PfqRole::Request { PacketKind::Request } else { PacketKind::Data };
         let offset = Some(u64::from(packet.segment) * self.most);
         Hop {
             link: LinkId::Port(link),
@@ -385,16 +385,16 @@ impl Pfq {
         self.packets[index].ready = core.now();
         let own = self.graph.links_of(node);
         let idle = self.idle(own.clone(), core.now());
-        let passing = Passing { packet: index, bytes: packet.wire, from };
+        let passing = TransitPacket { packet: index, bytes: packet.wire, from };
         let graph = &self.graph;
         let ways = || graph.closer(node, dst);
         match self.nodes[node as usize].handle_packet(packet.flow, passing, ways, idle) {
-            Fate::Passes(ports) => {
+            PacketFate::Passes(ports) => {
                 self.packets[index].ahead = 0;
                 let port = self.draw(ports);
                 self.send(core, own.start + u32::from(port), index);
             }
-            Fate::Waits { ahead, hold } => {
+            PacketFate::Waits { ahead, hold } => {
                 self.packets[index].ahead = ahead;
                 if hold {
                     self.tell(core, own.start + u32::from(from), packet.flow, true);
@@ -434,7 +434,7 @@ impl Pfq {
         }
         if to == src {
             let node = &self.nodes[src as usize];
-            core.waits(message, || if node.is_held(flow) { Wait::Credit } else { Wait::Turn });
+            core.waits(message, || if node.is_held(flow) { WaitReason::Credit } else { WaitReason::Turn });
         }
         self.close_if_done(flow);
     }
@@ -452,7 +452,7 @@ impl Registered for Pfq {
     const COST: Cost = Cost { node: 440.0, port: 110.0, open: 60.0, overhead: 6.0, ..Cost::NONE };
     type Params = NoParams;
 
-    fn build(site: &Site, _params: &NoParams) -> Result<Pfq, SetupError> {
+    fn build(site: &FabricSite, _params: &NoParams) -> Result<Pfq, SetupError> {
         Pfq::new(site.network, site.ethernet, site.seed)
     }
 }
@@ -463,8 +463,8 @@ impl Fabric for Pfq {
     fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
         let message = *core.message(id);
         let (bytes, role) = match message.kind.is_answered() {
-            true => (u64::from(message.request), Role::Request),
-            false => (message.bytes, Role::Data),
+            true => (u64::from(message.request), PfqRole::Request),
+            false => (message.bytes, PfqRole::Data),
         };
         self.open(core, id, message.endpoints(), bytes, role);
     }

@@ -6,20 +6,20 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use unrack_protocol::r2c2::Routing;
 use unrack_protocol::r2c2::rates::Rates;
-use unrack_protocol::r2c2::weights::{LinkShare, Ways, Weights};
+use unrack_protocol::r2c2::weights::{LinkShare, FlowPaths, Weights};
 use unrack_units::{Bytes, Rate, Time};
 
 /// Computes the times of flows that are alone.
-pub(super) struct Alone {
+pub(super) struct LoneFlow {
     /// Weights in the whole topology.
     weights: RefCell<Weights>,
     /// Rates of the whole topology, without flows.
     whole: Rates,
 }
 
-impl Alone {
-    pub(super) fn new(weights: Weights, whole: Rates) -> Alone {
-        Alone { weights: RefCell::new(weights), whole }
+impl LoneFlow {
+    pub(super) fn new(weights: Weights, whole: Rates) -> LoneFlow {
+        LoneFlow { weights: RefCell::new(weights), whole }
     }
 
     /// Returns whether the time of a message is simulated, given the number of segments of its longer transfer. It is simulated unless it
@@ -42,14 +42,14 @@ impl Alone {
             let wire = rack.setup.wire(rack.setup.payload(bytes, segment));
             // A short packet finds more bytes in the bucket than it needs.
             let start = pace.as_ref().map_or(Time::ZERO, |pace| pace.start(segment, full, full - wire));
-            start + Alone::way_alone(rack, src, dst, wire)
+            start + LoneFlow::way_alone(rack, src, dst, wire)
         };
         // A short last packet may overtake the full packet before it.
         let arrival = arrival(last).max(arrival(last.saturating_sub(1)));
-        match Alone::slowest_host(rack, src, dst) {
+        match LoneFlow::slowest_host(rack, src, dst) {
             Some(rate) => {
                 let wire = rack.setup.wire(rack.setup.payload(bytes, last));
-                arrival.max(rate.transmit(Bytes::new(bytes)) + Alone::way_alone(rack, src, dst, wire))
+                arrival.max(rate.transmit(Bytes::new(bytes)) + LoneFlow::way_alone(rack, src, dst, wire))
             }
             None => arrival,
         }
@@ -71,18 +71,18 @@ impl Alone {
         [rack.setup.params.routing].into_iter().chain(of_rules).chain(chosen).collect()
     }
 
-    fn pace_alone(&self, rack: &Rack, src: u32, dst: u32) -> Pace {
+    fn pace_alone(&self, rack: &Rack, src: u32, dst: u32) -> LoneRates {
         let alone = |routing| match routing {
             // The hash of a flow selects a single path.
-            Routing::Ecmp => self.whole.alone_kbps(&[Alone::widest(rack, src, dst)]),
+            Routing::Ecmp => self.whole.alone_kbps(&[LoneFlow::widest(rack, src, dst)]),
             _ => {
-                let shares = self.weights.borrow_mut().shares(Ways { routing, src, dst, flow: 0 });
+                let shares = self.weights.borrow_mut().shares(FlowPaths { routing, src, dst, flow: 0 });
                 self.whole.alone_kbps(&shares)
             }
         };
-        let alone = Alone::routings(rack, src, dst).into_iter().map(alone).max().unwrap_or(0);
+        let alone = LoneFlow::routings(rack, src, dst).into_iter().map(alone).max().unwrap_or(0);
         let first = rack.setup.first_kbps(alone, src);
-        Pace { first, alone, interval: rack.setup.params.interval }
+        LoneRates { first, alone, interval: rack.setup.params.interval }
     }
 
     /// Returns the narrowest link of the widest shortest path between these nodes.
@@ -121,13 +121,13 @@ impl Alone {
 }
 
 /// Rates of a flow that is alone, in Kb/s: `first` during the first interval, and `alone` after it.
-struct Pace {
+struct LoneRates {
     first: u32,
     alone: u32,
     interval: Time,
 }
 
-impl Pace {
+impl LoneRates {
     /// Returns when a packet is sent after `before` packets of `wire` bytes, if the packet is `shorter` bytes shorter than these.
     fn start(&self, before: u32, wire: u32, shorter: u32) -> Time {
         let time = |bytes: u64, kbps: u32| {

@@ -4,22 +4,22 @@ use super::event::Event;
 use super::flow::Flow;
 use super::rack::Rack;
 use super::wire::{Body, NONE, Packet};
-use unrack_engine::events::{Core, Observer, Wait};
-use unrack_protocol::r2c2::map::Map;
-use unrack_protocol::r2c2::news::News;
-use unrack_protocol::r2c2::node::{self, ControlPacket, NodeTimer, Part, RackSetup, World};
+use unrack_engine::events::{Core, Observer, WaitReason};
+use unrack_protocol::r2c2::map::RackMap;
+use unrack_protocol::r2c2::news::BroadcastContent;
+use unrack_protocol::r2c2::node::{self, ControlPacket, NodeTimer, FlowPart, RackSetup, World};
 use unrack_protocol::r2c2::packet::{BROADCAST, MASK, Route};
-use unrack_protocol::r2c2::weights::Ways;
+use unrack_protocol::r2c2::weights::FlowPaths;
 use unrack_units::Time;
 
 /// Surroundings of one node, at the time of an event.
-pub(super) struct Around<'a, O> {
+pub(super) struct NodeSurroundings<'a, O> {
     pub node: u32,
     pub core: &'a mut Core<Event, O>,
     pub rack: &'a mut Rack,
 }
 
-impl<O: Observer> World for Around<'_, O> {
+impl<O: Observer> World for NodeSurroundings<'_, O> {
     type Flow = u32;
     /// Index of the broadcast, which counts its copies.
     type Carried = u32;
@@ -32,15 +32,15 @@ impl<O: Observer> World for Around<'_, O> {
         &self.rack.setup
     }
 
-    fn map(&mut self) -> &mut Map {
+    fn map(&mut self) -> &mut RackMap {
         &mut self.rack.map
     }
 
-    fn alone_kbps(&mut self, ways: Ways) -> u32 {
+    fn alone_kbps(&mut self, ways: FlowPaths) -> u32 {
         self.rack.empty.alone_kbps(&self.rack.map.weights.shares(ways))
     }
 
-    fn draw(&mut self, ways: Ways) -> Option<Route> {
+    fn draw(&mut self, ways: FlowPaths) -> Option<Route> {
         self.rack.draw(ways)
     }
 
@@ -61,8 +61,8 @@ impl<O: Observer> World for Around<'_, O> {
         self.rack.wires.room_at(link, self.core.now(), wire)
     }
 
-    fn put_part(&mut self, part: &Part<u32>) {
-        let Part { flow, segment, is_again, route, payload, wire, .. } = *part;
+    fn put_part(&mut self, part: &FlowPart<u32>) {
+        let FlowPart { flow, segment, is_again, route, payload, wire, .. } = *part;
         self.core.sent(u64::from(payload));
         if is_again {
             self.core.retransmitted(self.rack.flows[flow].message);
@@ -81,11 +81,11 @@ impl<O: Observer> World for Around<'_, O> {
         self.rack.put(self.core, self.node, Packet { flow, body, route, done: 0, wire, payload: 0 })
     }
 
-    fn carry(&mut self, news: News) -> Option<u32> {
+    fn carry(&mut self, news: BroadcastContent) -> Option<u32> {
         Some(self.rack.spread(news))
     }
 
-    fn cross(&mut self, link: u32, news: News, spread: &u32) -> bool {
+    fn cross(&mut self, link: u32, news: BroadcastContent, spread: &u32) -> bool {
         self.rack.cross(self.core, link, news, *spread)
     }
 
@@ -100,8 +100,8 @@ impl<O: Observer> World for Around<'_, O> {
                 self.rack.schedule_rules(self.core);
                 self.rack.start_selecting(self.core);
             }
-            node::Event::Paced => self.core.waits(message, || Wait::Pacing),
-            node::Event::Waits => self.core.waits(message, || Wait::Retransmission),
+            node::Event::Paced => self.core.waits(message, || WaitReason::Pacing),
+            node::Event::Waits => self.core.waits(message, || WaitReason::Retransmission),
             // The message is given up, unless its receiver has all segments.
             node::Event::GivenUp if !receiver.is_complete() => self.core.give_up(message),
             node::Event::GivenUp => {}

@@ -2,10 +2,10 @@
 
 use super::R2c2;
 use super::event::Event;
-use super::flow::{Flow, Receiver, Role};
+use super::flow::{Flow, Receiver, FlowRole};
 use super::wire::{Body, NONE, Packet};
 use unrack_engine::events::{Core, Observer};
-use unrack_protocol::r2c2::news::News;
+use unrack_protocol::r2c2::news::BroadcastContent;
 use unrack_workload::{Endpoints, MessageId};
 
 impl R2c2 {
@@ -15,7 +15,7 @@ impl R2c2 {
         message: MessageId,
         Endpoints { src, dst }: Endpoints,
         bytes: u64,
-        role: Role,
+        role: FlowRole,
     ) {
         self.start_discovering(core);
         let number = self.numbers[src as usize].wrapping_add(1);
@@ -40,10 +40,10 @@ impl R2c2 {
         let is_complete = is_new && place.receiver.is_complete();
         let (message, role, src, dst) = (place.message, place.role, place.src(), place.dst());
         match (is_complete, role) {
-            (true, Role::Data) => core.complete(message),
-            (true, Role::Request) => {
+            (true, FlowRole::Data) => core.complete(message),
+            (true, FlowRole::Request) => {
                 let bytes = core.message(message).bytes;
-                self.open(core, message, Endpoints { src: dst, dst: src }, bytes, Role::Data);
+                self.open(core, message, Endpoints { src: dst, dst: src }, bytes, FlowRole::Data);
             }
             (false, _) => {}
         }
@@ -102,8 +102,8 @@ impl R2c2 {
         let news = self.rack.news(spread);
         let (node, mut around) = self.at(core, self.rack.wires.link(link).to);
         match news {
-            News::Flow(_) => node.hear(&mut around, news, &[], &spread),
-            News::Routings { number, .. } => {
+            BroadcastContent::Flow(_) => node.hear(&mut around, news, &[], &spread),
+            BroadcastContent::Routings { number, .. } => {
                 let pairs = around.rack.chosen[number as usize].clone();
                 node.hear(&mut around, news, &pairs, &spread);
             }

@@ -11,11 +11,11 @@ pub(super) struct Controller {
     /// Latest rates given to flows, in Kb/s, except the rates that are known to be lost.
     given: BTreeMap<FlowKey, u32>,
     /// Lists of rates in flight.
-    lists: Slab<List>,
+    lists: Slab<RateList>,
 }
 
 /// New rates of a node's flows, by their numbers at that node.
-struct List {
+struct RateList {
     node: u32,
     rates: Vec<(u16, u32)>,
 }
@@ -42,12 +42,12 @@ impl Controller {
 
     /// Creates a list of new rates for a node, and returns its index.
     pub(super) fn list(&mut self, node: u32, rates: &[(u16, u32)]) -> u32 {
-        self.lists.insert(List { node, rates: rates.into() })
+        self.lists.insert(RateList { node, rates: rates.into() })
     }
 
     /// Returns the node and the rates of a list that has arrived.
     pub(super) fn arrived(&mut self, list: u32) -> (u32, Vec<(u16, u32)>) {
-        let List { node, ref mut rates } = self.lists[list];
+        let RateList { node, ref mut rates } = self.lists[list];
         let rates = std::mem::take(rates);
         self.lists.release(list);
         (node, rates)
@@ -55,7 +55,7 @@ impl Controller {
 
     /// Marks lost rates as not given, so that the controller sends the then current rates at the end of the interval.
     pub(super) fn give_again(&mut self, list: u32) {
-        let List { node, rates } = &self.lists[list];
+        let RateList { node, rates } = &self.lists[list];
         for (flow, _) in rates {
             self.given.remove(&(*node as u16, *flow));
         }

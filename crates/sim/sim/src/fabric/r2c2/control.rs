@@ -6,12 +6,12 @@ use super::event::Event;
 use super::wire::{Body, NONE, Packet};
 use std::collections::BTreeMap;
 use unrack_engine::events::{Core, Observer};
-use unrack_protocol::r2c2::news::News;
+use unrack_protocol::r2c2::news::BroadcastContent;
 use unrack_protocol::r2c2::node::CONTROL;
 use unrack_protocol::r2c2::packet::{BROADCAST, MOST_ASSIGNMENTS};
 use unrack_protocol::r2c2::shared_rates::SharedRates;
 use unrack_protocol::r2c2::view::FlowKey;
-use unrack_protocol::r2c2::weights::Ways;
+use unrack_protocol::r2c2::weights::FlowPaths;
 
 impl R2c2 {
     pub(super) fn tick<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32) {
@@ -66,7 +66,7 @@ impl R2c2 {
         for pairs in chosen.chunks(MOST_ASSIGNMENTS) {
             let number = self.rack.chosen.len() as u32;
             self.rack.chosen.push(pairs.into());
-            let news = News::Routings { src: node as u16, tree: self.rack.setup.tree(number), number };
+            let news = BroadcastContent::Routings { src: node as u16, tree: self.rack.setup.tree(number), number };
             let (node, mut around) = self.at(core, node);
             node.announce_routings(&mut around, news, pairs);
         }
@@ -138,7 +138,7 @@ impl R2c2 {
         body: Body,
         bytes: u64,
     ) {
-        let Some(route) = self.rack.draw(Ways { src, dst, ..CONTROL }) else {
+        let Some(route) = self.rack.draw(FlowPaths { src, dst, ..CONTROL }) else {
             return match body {
                 Body::Rates { list, .. } => self.give_again(list),
                 _ => self.report_loss(core, src, body),

@@ -10,7 +10,7 @@ use unrack_workload::MessageId;
 /// Transfer from one node to another, with the state of its two ends.
 pub(super) struct Flow {
     pub message: MessageId,
-    pub role: Role,
+    pub role: FlowRole,
     pub sending: node::Flow,
     pub receiver: Receiver,
     /// Number of packets of the flow that are in flight.
@@ -31,7 +31,7 @@ impl Flow {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum FlowRole {
     /// Carries the data of a message. The message is complete when the flow has arrived.
     Data,
     /// Carries a request. The answer is opened when the request has arrived.
@@ -40,9 +40,9 @@ pub(super) enum Role {
 
 /// All flows of a rack, by index. A flow is stored as long as its source keeps it, or packets of it are in flight.
 #[derive(Default)]
-pub(super) struct Flows(Slab<Flow>);
+pub(super) struct FlowTable(Slab<Flow>);
 
-impl Flows {
+impl FlowTable {
     #[inline]
     pub(super) fn insert(&mut self, flow: Flow) -> u32 {
         self.0.insert(flow)
@@ -69,7 +69,7 @@ impl Flows {
     }
 }
 
-impl Index<u32> for Flows {
+impl Index<u32> for FlowTable {
     type Output = Flow;
     #[inline]
     fn index(&self, flow: u32) -> &Flow {
@@ -77,7 +77,7 @@ impl Index<u32> for Flows {
     }
 }
 
-impl IndexMut<u32> for Flows {
+impl IndexMut<u32> for FlowTable {
     #[inline]
     fn index_mut(&mut self, flow: u32) -> &mut Flow {
         &mut self.0[flow]

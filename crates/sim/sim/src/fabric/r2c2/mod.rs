@@ -32,13 +32,13 @@ mod selecting;
 mod wire;
 mod wires;
 
-use self::alone::Alone;
-use self::around::Around;
+use self::alone::LoneFlow;
+use self::around::NodeSurroundings;
 use self::central::Controller;
 use self::check::check;
 use self::discovery::Discovery;
 pub use self::event::Event;
-use self::flow::Role;
+use self::flow::FlowRole;
 use self::rack::Rack;
 use self::selecting::Searches;
 use self::wires::Wires;
@@ -46,7 +46,7 @@ use super::largest_in_packets;
 use super::lone::Lone;
 use crate::contract::{AssumedBuffer, Registered};
 use crate::cost::Cost;
-use crate::site::{Ethernet, Site, SwitchBuffer};
+use crate::site::{Ethernet, FabricSite, SwitchBuffer};
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Core, Observer};
 use unrack_engine::network::Network;
@@ -69,7 +69,7 @@ pub struct R2c2 {
     /// Number of flows of each node so far.
     numbers: Vec<u16>,
     discovery: Discovery,
-    alone: Alone,
+    alone: LoneFlow,
     /// Parameters of the network, except its topology.
     ethernet: Ethernet,
     seed: u64,
@@ -132,7 +132,7 @@ impl R2c2 {
             nodes: (0..graph.nodes()).map(|node| Node::new(node, shared.clone())).collect(),
             numbers: vec![0; graph.nodes() as usize],
             discovery: Discovery::default(),
-            alone: Alone::new(Weights::new(graph), rates),
+            alone: LoneFlow::new(Weights::new(graph), rates),
             ethernet: *ethernet,
             seed,
             lone: Lone::default(),
@@ -155,8 +155,8 @@ impl R2c2 {
         &'a mut self,
         core: &'a mut Core<Event, O>,
         node: u32,
-    ) -> (&'a mut Node<u32>, Around<'a, O>) {
-        (&mut self.nodes[node as usize], Around { node, core, rack: &mut self.rack })
+    ) -> (&'a mut Node<u32>, NodeSurroundings<'a, O>) {
+        (&mut self.nodes[node as usize], NodeSurroundings { node, core, rack: &mut self.rack })
     }
 
     /// Lets a node handle a timer.
@@ -186,13 +186,13 @@ impl Registered for R2c2 {
     };
     type Params = Params;
 
-    fn build(site: &Site, params: &Params) -> Result<R2c2, SetupError> {
+    fn build(site: &FabricSite, params: &Params) -> Result<R2c2, SetupError> {
         R2c2::new(site.network, site.ethernet, params, site.seed)
     }
 
     /// Returns the queue length that only one packet in [`RARELY`] meets, if packets that take random paths arrive as a Poisson process:
     /// for M/D/1 at utilization rho, the tail decays as exp(-2 (1 - rho) n / rho) in packets (heavy traffic).
-    fn assumed_buffer(site: &Site, params: &Params) -> Option<AssumedBuffer> {
+    fn assumed_buffer(site: &FabricSite, params: &Params) -> Option<AssumedBuffer> {
         let free = params.headroom.get().max(LEAST_HEADROOM);
         let packets = (RARELY.ln() * (1.0 - free) / (2.0 * free)).ceil();
         let bytes = Bytes::new(packets as u64 * site.ethernet.mtu.get());
@@ -216,8 +216,8 @@ impl Fabric for R2c2 {
     fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
         let message = *core.message(id);
         let (bytes, role) = match message.kind.is_answered() {
-            true => (u64::from(message.request), Role::Request),
-            false => (message.bytes, Role::Data),
+            true => (u64::from(message.request), FlowRole::Request),
+            false => (message.bytes, FlowRole::Data),
         };
         self.open(core, id, message.endpoints(), bytes, role);
     }
@@ -254,7 +254,7 @@ impl Fabric for R2c2 {
             false => (0, (src, dst)),
         };
         let segments = self.rack.setup.segments(request).max(self.rack.setup.segments(message.bytes));
-        if Alone::is_simulated(&self.rack, segments) {
+        if LoneFlow::is_simulated(&self.rack, segments) {
             return self.lone.completion(&self.rack.network, message, || self.afresh());
         }
         let asked = if request > 0 { self.alone.time(&self.rack, src, dst, request) } else { Time::ZERO };

@@ -1,21 +1,21 @@
 //! State that all nodes of a rack share, because one process simulates them.
 
 use super::event::Event;
-use super::flow::Flows;
-use super::wire::{NONE, Packet, Spread};
+use super::flow::FlowTable;
+use super::wire::{NONE, Packet, BroadcastCopies};
 use super::wires::{Wires, looks};
 use crate::fabric::slab::Slab;
 use std::sync::Arc;
 use unrack_basis::{SplitMix64, mix};
 use unrack_engine::events::{Core, Observer};
 use unrack_engine::network::Network;
-use unrack_protocol::r2c2::map::Map;
-use unrack_protocol::r2c2::news::News;
+use unrack_protocol::r2c2::map::RackMap;
+use unrack_protocol::r2c2::news::BroadcastContent;
 use unrack_protocol::r2c2::node::RackSetup;
 use unrack_protocol::r2c2::packet::{Assignment, BROADCAST, Route};
 use unrack_protocol::r2c2::rates::Rates;
 use unrack_protocol::r2c2::selection::Selection;
-use unrack_protocol::r2c2::weights::Ways;
+use unrack_protocol::r2c2::weights::FlowPaths;
 use unrack_units::Time;
 
 /// State that all nodes share, because one process simulates them.
@@ -23,11 +23,11 @@ pub(super) struct Rack {
     pub(super) setup: RackSetup,
     pub(super) network: Network,
     pub(super) wires: Wires,
-    pub(super) flows: Flows,
+    pub(super) flows: FlowTable,
     /// Broadcasts in flight.
-    spreads: Slab<Spread>,
+    spreads: Slab<BroadcastCopies>,
     /// Topology as nodes know it.
-    pub(super) map: Map,
+    pub(super) map: RackMap,
     /// Rates of the links that are not known to be down, without flows.
     pub(super) empty: Rates,
     /// Lists of chosen routings that were announced so far.
@@ -45,11 +45,11 @@ impl Rack {
     /// Creates the shared state of nodes that know the whole graph. `rates`: the rates of its links, without flows.
     pub(super) fn new(setup: RackSetup, network: &Network, wires: Wires, rates: Rates, seed: u64) -> Rack {
         Rack {
-            map: Map::whole(&setup.graph, setup.params.trees),
+            map: RackMap::whole(&setup.graph, setup.params.trees),
             setup,
             network: network.clone(),
             wires,
-            flows: Flows::default(),
+            flows: FlowTable::default(),
             spreads: Slab::new(),
             empty: rates,
             chosen: Vec::new(),
@@ -62,7 +62,7 @@ impl Rack {
 
     /// Draws a route, or returns `None` if no path is known.
     #[inline]
-    pub(super) fn draw(&mut self, ways: Ways) -> Option<Route> {
+    pub(super) fn draw(&mut self, ways: FlowPaths) -> Option<Route> {
         let random = &mut self.random;
         self.map.draw(ways, &mut || random.next_u64())
     }
@@ -104,12 +104,12 @@ impl Rack {
     }
 
     /// Creates a broadcast with one copy, and returns its index.
-    pub(super) fn spread(&mut self, news: News) -> u32 {
-        self.spreads.insert(Spread { news, copies: 1 })
+    pub(super) fn spread(&mut self, news: BroadcastContent) -> u32 {
+        self.spreads.insert(BroadcastCopies { news, copies: 1 })
     }
 
     /// Returns the news that a broadcast carries.
-    pub(super) fn news(&self, spread: u32) -> News {
+    pub(super) fn news(&self, spread: u32) -> BroadcastContent {
         self.spreads[spread].news
     }
 
@@ -127,13 +127,13 @@ impl Rack {
         &mut self,
         core: &mut Core<Event, O>,
         link: u32,
-        news: News,
+        news: BroadcastContent,
         spread: u32,
     ) -> bool {
         // A list follows its name and its tree, as in a broadcast of a flow.
         let (wire, about) = match news {
-            News::Flow(told) => (BROADCAST as u64, u32::from(told.dst)),
-            News::Routings { number, .. } => {
+            BroadcastContent::Flow(told) => (BROADCAST as u64, u32::from(told.dst)),
+            BroadcastContent::Routings { number, .. } => {
                 let list = &self.chosen[number as usize];
                 ((BROADCAST + list.len() * Assignment::BYTES) as u64, news.src())
             }

@@ -4,7 +4,7 @@
 use super::rack::Rack;
 use unrack_basis::{SplitMix64, mix};
 use unrack_protocol::r2c2::packet::{Assignment, Broadcast};
-use unrack_protocol::r2c2::selection::Problem;
+use unrack_protocol::r2c2::selection::SelectionProblem;
 
 /// Searches of all nodes.
 pub(super) struct Searches {
@@ -35,7 +35,7 @@ impl Searches {
     pub(super) fn better(&mut self, rack: &mut Rack, told: Vec<Broadcast>) -> Vec<Assignment> {
         let Rack { setup, map, empty, .. } = rack;
         let Some(selection) = &setup.params.selection else { return Vec::new() };
-        let problem = Problem::new(selection, map, empty.clone(), told);
+        let problem = SelectionProblem::new(selection, map, empty.clone(), told);
         problem.map_or(Vec::new(), |problem| problem.solve(&mut || self.random.next_u64()))
     }
 }

@@ -2,7 +2,7 @@
 
 use unrack_engine::network::{Departure, Pace, Port};
 use unrack_engine::topology::Topology;
-use unrack_protocol::r2c2::news::News;
+use unrack_protocol::r2c2::news::BroadcastContent;
 use unrack_protocol::r2c2::packet::Route;
 use unrack_units::Time;
 
@@ -53,9 +53,9 @@ pub(super) enum Body {
         mask: u64,
     },
     /// Report to the source of a broadcast that a node had to drop the broadcast (§3.2).
-    Lost(News),
+    Lost(BroadcastContent),
     /// Announcement that goes to the controller only, instead of all nodes.
-    Told(News),
+    Told(BroadcastContent),
     /// New rates of a node's flows, sent by the controller; `list` is the index of the list.
     Rates {
         node: u32,
@@ -67,8 +67,8 @@ pub(super) enum Body {
 
 /// Broadcast in flight, with the number of its copies.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Spread {
-    pub news: News,
+pub(super) struct BroadcastCopies {
+    pub news: BroadcastContent,
     pub copies: u32,
 }
 

@@ -1,7 +1,7 @@
 //! Links of the rack, with the packets on them. Packets are queued, forwarded, lost, and described to observers here.
 
 use super::event::Event;
-use super::flow::{Flows, Role};
+use super::flow::{FlowTable, FlowRole};
 use super::wire::{Body, Link, Packet, ready};
 use crate::fabric::slab::Slab;
 use unrack_engine::events::{Core, Hop, LinkId, ObservedPacket as Seen, Observer, PacketKind};
@@ -65,7 +65,7 @@ impl Wires {
     pub(super) fn forward<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
-        around: (&RackSetup, &Network, &Flows),
+        around: (&RackSetup, &Network, &FlowTable),
         node: u32,
         index: u32,
     ) -> bool {
@@ -141,7 +141,7 @@ impl Wires {
 
 fn seen(
     packet: &Packet,
-    (setup, network, flows): (&RackSetup, &Network, &Flows),
+    (setup, network, flows): (&RackSetup, &Network, &FlowTable),
     (link, propagation): (u32, Time),
     ready: Time,
     departure: Departure,
@@ -169,13 +169,13 @@ fn seen(
 }
 
 /// Describes, to an observer, a packet that `node` forwards.
-pub(super) fn looks(packet: &Packet, setup: &RackSetup, flows: &Flows, node: u32) -> Seen {
+pub(super) fn looks(packet: &Packet, setup: &RackSetup, flows: &FlowTable, node: u32) -> Seen {
     let controller = setup.params.controller;
     match packet.body {
         Body::Data(segment) => {
             let flow = &flows[packet.flow];
             let (role, src, dst) = (flow.role, flow.src(), flow.dst());
-            let kind = if role == Role::Request { PacketKind::Request } else { PacketKind::Data };
+            let kind = if role == FlowRole::Request { PacketKind::Request } else { PacketKind::Data };
             Seen { offset: Some(setup.offset(segment)), ..Seen::new(kind, src, dst) }
         }
         Body::Ack { next, .. } => {

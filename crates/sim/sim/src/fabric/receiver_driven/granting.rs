@@ -1,13 +1,13 @@
 //! The grants that a receiver issues, and the shared view of the credits that senders have.
 
-use super::{CONTROL, Ends, Header, Net, Packet, Poll, ReceiverPolicy};
+use super::{CONTROL, TransferEnds, Header, Net, Packet, Poll, ReceiverPolicy};
 use unrack_engine::PacketSize;
 use unrack_engine::events::Observer;
 use unrack_protocol::receiver_driven::Scheduler;
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
-impl<P: ReceiverPolicy> Ends<P> {
+impl<P: ReceiverPolicy> TransferEnds<P> {
     /// Informs the scheduler of a receiver that a transfer has changed.
     pub(super) fn update(&mut self, transfer: u32, dst: NodeId) {
         let grants = &mut self.transfers[transfer as usize].grants;
@@ -33,7 +33,7 @@ impl<P: ReceiverPolicy> Ends<P> {
 
     /// Returns the transfer that the receiver grants now, and the rank of the segment.
     fn turn<O: Observer>(&mut self, net: &Net<Self, O>, node: NodeId) -> Option<(u32, u8)> {
-        let Ends { policy, transfers, receivers, .. } = self;
+        let TransferEnds { policy, transfers, receivers, .. } = self;
         let outstanding = |transfer: u32| transfers[transfer as usize].grants.outstanding();
         policy.choose(&mut receivers[node as usize].scheduler, net.now(), outstanding)
     }
@@ -96,7 +96,7 @@ impl<P: ReceiverPolicy> Ends<P> {
 
 /// Returns the transmission time of a segment on a node's link.
 pub(super) fn pace<P: ReceiverPolicy, O: Observer>(
-    net: &Net<Ends<P>, O>,
+    net: &Net<TransferEnds<P>, O>,
     transfer: u32,
     segment: u32,
 ) -> Time {
@@ -105,6 +105,6 @@ pub(super) fn pace<P: ReceiverPolicy, O: Observer>(
 }
 
 /// Returns the transmission time of a packet on a node's link.
-fn time_of<P: ReceiverPolicy, O: Observer>(net: &Net<Ends<P>, O>, wire: u64) -> Time {
+fn time_of<P: ReceiverPolicy, O: Observer>(net: &Net<TransferEnds<P>, O>, wire: u64) -> Time {
     net.plan().network.topology.host_link().pace.transmit(wire)
 }

@@ -1,10 +1,10 @@
 //! `homa`: a receiver grants to several senders at once, with a separate priority for each.
 
-use super::{Announced, ReceiverDriven, ReceiverPolicy, at_least_a_round_trip, ends};
+use super::{AnnouncementTime, ReceiverDriven, ReceiverPolicy, at_least_a_round_trip, ends};
 use crate::contract::{AssumedBuffer, Registered};
 use crate::cost::{Cost, PACKET};
 use crate::fabric::stream::StreamPlan;
-use crate::site::{Ethernet, Site};
+use crate::site::{Ethernet, FabricSite};
 use unrack_engine::error::SetupError;
 use unrack_engine::network::Network;
 use unrack_protocol::homa;
@@ -55,7 +55,7 @@ impl Homa {
         let waiting = plan.window_of_every_node(window, plan.full_packet());
         let usual = plan.three_trips_or(waiting.saturating_mul(homa::RANKS.into()));
         let timeout = at_least_a_round_trip("fabric.resend", params.resend.unwrap_or(usual), &plan)?;
-        let (how, nodes) = ((Announced::ByData, window), network.nodes());
+        let (how, nodes) = ((AnnouncementTime::ByData, window), network.nodes());
         let ends = ends(HomaPolicy, nodes, how, (None, timeout), || homa::Overcommitment::new(window));
         ReceiverDriven::new(plan, ends)
     }
@@ -79,14 +79,14 @@ impl Registered for Homa {
     };
     type Params = homa::Params;
 
-    fn build(site: &Site, params: &homa::Params) -> Result<Homa, SetupError> {
+    fn build(site: &FabricSite, params: &homa::Params) -> Result<Homa, SetupError> {
         let ReceiverDriven { network } = Homa::with(site.network, site.ethernet, params)?;
         Ok(ReceiverDriven { network: network.seeded(site.seed) })
     }
 
     /// Returns the bytes of one window for each priority: a receiver grants that many windows at once (§3.5), less the priorities that
     /// unscheduled packets use.
-    fn assumed_buffer(site: &Site, params: &homa::Params) -> Option<AssumedBuffer> {
+    fn assumed_buffer(site: &FabricSite, params: &homa::Params) -> Option<AssumedBuffer> {
         let plan = StreamPlan::at_line_rate(site.network, site.ethernet).ok()?;
         let window = plan.line_rate_window("fabric.unscheduled", params.unscheduled).ok()?;
         let bytes = plan.full_packet().get() * u64::from(window) * u64::from(homa::RANKS);

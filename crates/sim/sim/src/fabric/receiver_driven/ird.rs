@@ -1,10 +1,10 @@
 //! `ird`: receivers learn of transfers in zero time, and give credits to senders whose load they know.
 
-use super::{Announced, Receiver, ReceiverDriven, ReceiverPolicy, ends};
+use super::{AnnouncementTime, Receiver, ReceiverDriven, ReceiverPolicy, ends};
 use crate::contract::{NoParams, Registered};
 use crate::cost::{Cost, PACKET};
 use crate::fabric::stream::StreamPlan;
-use crate::site::{Ethernet, Site};
+use crate::site::{Ethernet, FabricSite};
 use unrack_engine::error::SetupError;
 use unrack_engine::network::Network;
 use unrack_protocol::ird;
@@ -21,27 +21,27 @@ pub struct IrdPolicy {
 }
 
 impl ReceiverPolicy for IrdPolicy {
-    type Scheduler = ird::Credits;
+    type Scheduler = ird::ReceiverCredits;
     /// Always false, because receivers learn in zero time which credits the senders have.
     const SPLITS: bool = false;
-    fn unasked_rank(&self, _receiver: &ird::Credits, _segments: u32) -> u8 {
+    fn unasked_rank(&self, _receiver: &ird::ReceiverCredits, _segments: u32) -> u8 {
         unreachable!("all of it is granted")
     }
     fn view(&mut self) -> Option<&mut ird::GlobalView> {
         Some(&mut self.view)
     }
-    fn update(&mut self, receiver: &mut ird::Credits, transfer: TransferId, grants: &mut Grants) {
+    fn update(&mut self, receiver: &mut ird::ReceiverCredits, transfer: TransferId, grants: &mut Grants) {
         self.view.update(receiver, transfer, grants);
     }
     fn choose(
         &mut self,
-        receiver: &mut ird::Credits,
+        receiver: &mut ird::ReceiverCredits,
         now: Time,
         _outstanding: impl Fn(TransferId) -> u32,
     ) -> Option<(TransferId, u8)> {
         self.view.choose(receiver, now).map(|transfer| (transfer, RANK))
     }
-    fn next_waiting(&mut self, receivers: &mut [Receiver<ird::Credits>], sender: NodeId) -> Option<NodeId> {
+    fn next_waiting(&mut self, receivers: &mut [Receiver<ird::ReceiverCredits>], sender: NodeId) -> Option<NodeId> {
         while let Some((wish, receiver)) = self.view.take_waiting(sender) {
             if receivers[receiver as usize].scheduler.reopen(sender, wish) {
                 return Some(receiver);
@@ -50,7 +50,7 @@ impl ReceiverPolicy for IrdPolicy {
         None
     }
     #[cfg(test)]
-    fn is_idle(&self, receiver: &ird::Credits) -> bool {
+    fn is_idle(&self, receiver: &ird::ReceiverCredits) -> bool {
         receiver.is_idle() && self.view.is_idle()
     }
 }
@@ -66,11 +66,11 @@ impl Ird {
     /// If a parameter of the network is out of range.
     pub fn with(network: &Network, ethernet: &Ethernet) -> Result<Ird, SetupError> {
         let plan = StreamPlan::at_line_rate(network, ethernet)?;
-        let (how, nodes, limits) = ((Announced::AtOnce, 0), network.nodes(), limits(&plan));
+        let (how, nodes, limits) = ((AnnouncementTime::AtOnce, 0), network.nodes(), limits(&plan));
         let is_bounded = limits.at_receiver < Time::MAX;
         let timeout = plan.patience().max(if is_bounded { Time::ZERO } else { UNBOUNDED });
         let policy = IrdPolicy { view: ird::GlobalView::new(nodes, limits) };
-        ReceiverDriven::new(plan, ends(policy, nodes, how, (None, timeout), ird::Credits::default))
+        ReceiverDriven::new(plan, ends(policy, nodes, how, (None, timeout), ird::ReceiverCredits::default))
     }
 }
 
@@ -92,7 +92,7 @@ impl Registered for Ird {
     };
     type Params = NoParams;
 
-    fn build(site: &Site, _params: &NoParams) -> Result<Ird, SetupError> {
+    fn build(site: &FabricSite, _params: &NoParams) -> Result<Ird, SetupError> {
         let ReceiverDriven { network } = Ird::with(site.network, site.ethernet)?;
         Ok(ReceiverDriven { network: network.seeded(site.seed) })
     }

@@ -14,11 +14,11 @@ pub use self::phost::{Phost, PhostPolicy};
 
 use self::granting::pace;
 use super::packet::{
-    self, Net, Packet, PacketNetwork, Side, StrictPriority, Transfer, Transport, fabric_of_packets,
+    self, Net, Packet, PacketNetwork, TransferSide, StrictPriority, Transfer, Transport, fabric_of_packets,
 };
 use super::stream::StreamPlan;
 use unrack_engine::error::SetupError;
-use unrack_engine::events::{Observer, PacketKind, Wait};
+use unrack_engine::events::{Observer, PacketKind, WaitReason};
 use unrack_protocol::ird::GlobalView;
 use unrack_protocol::receiver_driven::{Expiry, GrantedSender, Grants, Scheduler, TransferId};
 use unrack_protocol::silence;
@@ -28,7 +28,7 @@ use unrack_workload::{Message, NodeId};
 
 /// Moment at which a receiver learns of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Announced {
+enum AnnouncementTime {
     /// The receiver learns of the transfer when it is opened, in zero time.
     AtOnce,
     /// An announcement, which is sent before all data, informs the receiver.
@@ -76,9 +76,9 @@ pub trait ReceiverPolicy: Send {
 }
 
 /// Endpoints of all transfers, and the schedulers of all receivers.
-struct Ends<P: ReceiverPolicy> {
+struct TransferEnds<P: ReceiverPolicy> {
     policy: P,
-    announced: Announced,
+    announced: AnnouncementTime,
     /// Number of segments of a transfer that need no grant.
     unasked: u32,
     expiry: Option<Expiry>,
@@ -92,13 +92,13 @@ struct Ends<P: ReceiverPolicy> {
     /// idle since that time, or if `patience` has passed, because missing packets may be in the queue while other packets arrive back to
     /// back. If it is `None`, the receiver does not check whether its link was idle.
     idles_after: Option<Time>,
-    transfers: Vec<Pair>,
+    transfers: Vec<TransferPair>,
     /// For each node, the transfers that may send, ordered by the number of segments left to send.
     ready: Vec<Turns>,
     receivers: Vec<Receiver<P::Scheduler>>,
 }
 
-struct Pair {
+struct TransferPair {
     source: GrantedSender,
     place: TurnIndex,
     grants: Grants,
@@ -142,10 +142,10 @@ pub struct Poll(NodeId);
 /// Rank of control packets, which are sent before all data.
 const CONTROL: u32 = 0;
 
-impl<P: ReceiverPolicy> Ends<P> {
+impl<P: ReceiverPolicy> TransferEnds<P> {
     fn sendable<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let src = net.transfer(transfer).src;
-        let Pair { source, place, .. } = &mut self.transfers[transfer as usize];
+        let TransferPair { source, place, .. } = &mut self.transfers[transfer as usize];
         let size = source.is_ready().then(|| source.unsent());
         self.ready[src as usize].set(transfer, place, size);
         self.tell_wait(net, transfer);
@@ -161,11 +161,11 @@ impl<P: ReceiverPolicy> Ends<P> {
             return;
         }
         net.waits(transfer, || match pair.source.is_ready() {
-            true => Wait::Turn,
+            true => WaitReason::Turn,
             false if pair.known && self.receivers[dst as usize].scheduler.could_grant(&pair.grants) => {
-                Wait::GrantTurn
+                WaitReason::GrantTurn
             }
-            false => Wait::Grant,
+            false => WaitReason::Grant,
         });
     }
 
@@ -183,7 +183,7 @@ impl<P: ReceiverPolicy> Ends<P> {
         }
         self.update(transfer, dst);
         self.tell_wait(net, transfer);
-        self.keep_alarm(net, transfer, Side::Receiver);
+        self.keep_alarm(net, transfer, TransferSide::Receiver);
     }
 
     fn segment<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Header>, number: u32) {
@@ -198,7 +198,7 @@ impl<P: ReceiverPolicy> Ends<P> {
         let (complete, is_sooner) = (pair.grants.is_complete(), pair.deadline < before);
         self.update(transfer, node);
         if is_sooner {
-            self.keep_alarm(net, transfer, Side::Receiver);
+            self.keep_alarm(net, transfer, TransferSide::Receiver);
         }
         self.tell_wait(net, transfer);
         if complete && new {
@@ -227,7 +227,7 @@ impl<P: ReceiverPolicy> Ends<P> {
     }
 }
 
-impl<P: ReceiverPolicy> Transport for Ends<P> {
+impl<P: ReceiverPolicy> Transport for TransferEnds<P> {
     type Header = Header;
     type Timer = Poll;
     type Queue = StrictPriority;
@@ -237,12 +237,12 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let Transfer { segments, name, .. } = *net.transfer(transfer);
         let salt = |side| net.salt(transfer, side);
-        let patience = (self.patience, salt(Side::Sender));
+        let patience = (self.patience, salt(TransferSide::Sender));
         let source = GrantedSender::new(segments, self.unasked, self.expiry, patience, net.now());
-        let grants = Grants::new(segments, self.unasked, name, (salt(Side::Receiver), P::STEADY));
+        let grants = Grants::new(segments, self.unasked, name, (salt(TransferSide::Receiver), P::STEADY));
         let place = TurnIndex::new(name);
         let (known, deadline, granted_at) = (false, Time::MAX, Time::ZERO);
-        let pair = Pair { source, place, grants, known, deadline, granted_at };
+        let pair = TransferPair { source, place, grants, known, deadline, granted_at };
         packet::put(&mut self.transfers, transfer, pair);
         if let Some(view) = self.policy.view() {
             let (src, dst) = (net.transfer(transfer).src, net.transfer(transfer).dst);
@@ -253,17 +253,17 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
     fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let (src, dst) = (net.transfer(transfer).src, net.transfer(transfer).dst);
         match self.announced {
-            Announced::AtOnce => {
+            AnnouncementTime::AtOnce => {
                 self.announce(net, transfer, false);
                 self.grant(net, dst);
             }
-            Announced::ByPacket => {
+            AnnouncementTime::ByPacket => {
                 let header = Header::Announce { again: false };
                 net.send_first(src, Packet::new(transfer, dst, net.bare(), CONTROL, header));
             }
-            Announced::ByData => {}
+            AnnouncementTime::ByData => {}
         }
-        self.keep_alarm(net, transfer, Side::Sender);
+        self.keep_alarm(net, transfer, TransferSide::Sender);
         self.sendable(net, transfer);
     }
 
@@ -318,7 +318,7 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
             Header::Grant { segment, rank } => {
                 pair.source.handle_grant(net.now(), segment, rank);
                 // The grant ends a timeout that may have been doubled.
-                self.keep_alarm(net, transfer, Side::Sender);
+                self.keep_alarm(net, transfer, TransferSide::Sender);
                 self.sendable(net, transfer);
             }
             Header::Done => self.done(net, transfer),
@@ -352,19 +352,19 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
             && self.receivers.iter().all(|receiver| self.policy.is_idle(&receiver.scheduler))
     }
 
-    fn deadline(&self, transfer: u32, side: Side) -> Option<Time> {
+    fn deadline(&self, transfer: u32, side: TransferSide) -> Option<Time> {
         let pair = &self.transfers[transfer as usize];
         match side {
-            Side::Sender => pair.source.poll_timeout(),
-            Side::Receiver => (!pair.grants.is_over()).then_some(pair.deadline),
+            TransferSide::Sender => pair.source.poll_timeout(),
+            TransferSide::Receiver => (!pair.grants.is_over()).then_some(pair.deadline),
         }
     }
 
-    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, side: Side) {
+    fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, side: TransferSide) {
         let (src, dst, now) = (net.transfer(transfer).src, net.transfer(transfer).dst, net.now());
         let pair = &mut self.transfers[transfer as usize];
         match side {
-            Side::Sender => {
+            TransferSide::Sender => {
                 if pair.source.handle_timeout(now) {
                     let header = Header::Announce { again: true };
                     net.send_first(src, Packet::new(transfer, dst, net.bare(), CONTROL, header));
@@ -374,7 +374,7 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
                     net.give_up(transfer);
                 }
             }
-            Side::Receiver => {
+            TransferSide::Receiver => {
                 if let Some(later) = self.may_be_queued(net, transfer) {
                     self.transfers[transfer as usize].deadline = later;
                     return;
@@ -397,20 +397,20 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
         let bare = plan.framing.wire(0).get();
         // Time that a lone transfer waits before its first data packet.
         packet::alone::<Self>(plan, message, None, |src, dst| match self.announced {
-            Announced::AtOnce => plan.alone(dst, src).packet(bare),
-            Announced::ByPacket => plan.network.topology.host_link().pace.transmit(bare),
-            Announced::ByData => Time::ZERO,
+            AnnouncementTime::AtOnce => plan.alone(dst, src).packet(bare),
+            AnnouncementTime::ByPacket => plan.network.topology.host_link().pace.transmit(bare),
+            AnnouncementTime::ByData => Time::ZERO,
         })
     }
 }
 
 /// Packet network with a receiver-driven protocol.
 pub struct ReceiverDriven<P: ReceiverPolicy> {
-    network: PacketNetwork<Ends<P>>,
+    network: PacketNetwork<TransferEnds<P>>,
 }
 
 impl<P: ReceiverPolicy> ReceiverDriven<P> {
-    fn new(plan: StreamPlan, ends: Ends<P>) -> Result<Self, SetupError> {
+    fn new(plan: StreamPlan, ends: TransferEnds<P>) -> Result<Self, SetupError> {
         Ok(ReceiverDriven { network: PacketNetwork::new(plan, ends, StrictPriority::default())? })
     }
 }
@@ -421,16 +421,16 @@ fabric_of_packets!(ReceiverDriven<P: ReceiverPolicy>, Poll, Header);
 fn ends<P: ReceiverPolicy>(
     policy: P,
     nodes: u32,
-    (announced, unasked): (Announced, u32),
+    (announced, unasked): (AnnouncementTime, u32),
     (expiry, timeout): (Option<Expiry>, Time),
     scheduler: impl Fn() -> P::Scheduler,
-) -> Ends<P> {
+) -> TransferEnds<P> {
     let none = Time::ZERO;
     let receiver =
         |_| Receiver { scheduler: scheduler(), polled_at: None, last_arrival: none, idle_at: none };
     let ready = vec![Turns::default(); nodes as usize];
     let (transfers, receivers) = (Vec::new(), (0..nodes).map(receiver).collect());
-    Ends {
+    TransferEnds {
         policy,
         announced,
         unasked,

@@ -1,11 +1,11 @@
 //! `phost`: receivers grant tokens for the transfers that senders have announced; short transfers need no tokens.
 
-use super::{Announced, Ends, ReceiverDriven, ReceiverPolicy, at_least_a_round_trip, ends};
-use crate::contract::{Parts, Registered};
+use super::{AnnouncementTime, TransferEnds, ReceiverDriven, ReceiverPolicy, at_least_a_round_trip, ends};
+use crate::contract::{SplitRun, Registered};
 use crate::cost::{Cost, PACKET};
 use crate::fabric::stream::StreamPlan;
 use crate::job::Finished;
-use crate::site::{Ethernet, Site};
+use crate::site::{Ethernet, FabricSite};
 use unrack_engine::error::SetupError;
 use unrack_engine::network::Network;
 use unrack_protocol::phost;
@@ -58,12 +58,12 @@ impl Phost {
         let asked = params.timeout.unwrap_or(plan.round_trip() * 3);
         let timeout = at_least_a_round_trip("fabric.timeout", asked, &plan)?;
         let patience = params.timeout.unwrap_or(plan.patience());
-        let how = (Announced::ByPacket, free_tokens);
+        let how = (AnnouncementTime::ByPacket, free_tokens);
         let (nodes, policy) = (network.nodes(), PhostPolicy { free_tokens });
         let scheduler = || phost::Tokens::new(free_tokens);
         let ends = ends(policy, nodes, how, (Some(expiry), timeout), scheduler);
         let idles_after = params.timeout.is_none().then(|| plan.round_trip());
-        ReceiverDriven::new(plan, Ends { patience, idles_after, ..ends })
+        ReceiverDriven::new(plan, TransferEnds { patience, idles_after, ..ends })
     }
 }
 
@@ -85,12 +85,12 @@ impl Registered for Phost {
     };
     type Params = phost::Params;
 
-    fn build(site: &Site, params: &phost::Params) -> Result<Phost, SetupError> {
+    fn build(site: &FabricSite, params: &phost::Params) -> Result<Phost, SetupError> {
         let ReceiverDriven { network } = Phost::with(site.network, site.ethernet, params)?;
         Ok(ReceiverDriven { network: network.seeded(site.seed) })
     }
 
-    fn split(parts: Parts, params: &phost::Params) -> Result<Finished, SetupError> {
+    fn split(parts: SplitRun, params: &phost::Params) -> Result<Finished, SetupError> {
         parts.run::<Phost>(params)
     }
 }

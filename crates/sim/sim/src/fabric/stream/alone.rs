@@ -6,7 +6,7 @@ use unrack_units::Time;
 
 /// Parameters that determine the time of a stream that is alone.
 #[derive(Debug, Clone)]
-pub(in super::super) struct Alone {
+pub(in super::super) struct LoneStreamParams {
     /// First link of the path, if it is faster than `links`. No packet waits on it.
     pub lead: Option<Link>,
     /// Links of the path in order, after `lead`. No link is slower than the first.
@@ -24,14 +24,14 @@ pub(in super::super) struct Alone {
 
 /// A packet that is sent at `start`, or as soon after `start` as the link allows.
 #[derive(Debug, Clone, Copy)]
-struct Sent {
+struct SentPacket {
     start: Time,
     wire: u64,
 }
 
-impl Alone {
+impl LoneStreamParams {
     /// Returns when the last bit of the last of these packets is at the other end. The packets are sent in this order.
-    fn arrive<const N: usize>(&self, mut packets: [Sent; N]) -> Time {
+    fn arrive<const N: usize>(&self, mut packets: [SentPacket; N]) -> Time {
         if let Some(lead) = self.lead {
             for packet in &mut packets {
                 let stored = if self.cut_through { Time::ZERO } else { lead.pace.transmit(packet.wire) };
@@ -59,7 +59,7 @@ impl Alone {
 
     /// Returns the time from the start of a full packet until the arrival of its acknowledgement.
     pub(in super::super) fn round_trip(&self) -> Time {
-        let alone = |wire| self.arrive([Sent { start: Time::ZERO, wire }]);
+        let alone = |wire| self.arrive([SentPacket { start: Time::ZERO, wire }]);
         alone(self.full()) + alone(self.framing.ack_wire(0).get())
     }
 
@@ -86,11 +86,11 @@ impl Alone {
 
     /// Returns the time until `full` full packets, and this packet after them, have arrived by paths that they take in turn. If switches
     /// store and forward, a short last packet may overtake full packets between two switches, and delay them where paths meet.
-    fn sprayed(&self, full: u64, packet: Sent) -> Time {
+    fn sprayed(&self, full: u64, packet: SentPacket) -> Time {
         // Full packets keep their distance, so the packets that the short one cannot meet do not matter.
         let met = full.min(self.links.len() as u64 + 1);
-        let mut packets: Vec<(Sent, &[u32])> = (full - met..full)
-            .map(|number| Sent { start: self.start(number), wire: self.full() })
+        let mut packets: Vec<(SentPacket, &[u32])> = (full - met..full)
+            .map(|number| SentPacket { start: self.start(number), wire: self.full() })
             .chain([packet])
             .zip(self.paths.iter().map(|path| &**path))
             .collect();
@@ -114,19 +114,19 @@ impl Alone {
 
     /// Returns the time until a packet of `wire` bytes has arrived at the other end.
     pub(in super::super) fn packet(&self, wire: u64) -> Time {
-        self.arrive([Sent { start: Time::ZERO, wire }])
+        self.arrive([SentPacket { start: Time::ZERO, wire }])
     }
 
     /// Returns the time until the last byte of a stream of `bytes` has arrived at the other end.
     pub(in super::super) fn stream(&self, bytes: u64) -> Time {
         let last = u64::from(self.framing.segments(bytes) - 1);
         let wire = self.framing.wire(self.framing.payload(bytes, last as u32)).get();
-        let packet = Sent { start: self.start(last), wire };
+        let packet = SentPacket { start: self.start(last), wire };
         match last {
             0 => self.arrive([packet]),
             _ if !self.paths.is_empty() => self.sprayed(last, packet),
             // A short last packet may have to wait for the full packet before it.
-            _ => self.arrive([Sent { start: self.start(last - 1), wire: self.full() }, packet]),
+            _ => self.arrive([SentPacket { start: self.start(last - 1), wire: self.full() }, packet]),
         }
     }
 }

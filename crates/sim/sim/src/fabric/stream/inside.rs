@@ -4,10 +4,10 @@
 
 use super::drive::Drive;
 use super::packet::Body;
-use super::{Event, Role, Streams};
+use super::{Event, StreamRole, Streams};
 use unrack_engine::events::{Core, Observer};
-use unrack_engine::topology::End;
-use unrack_hosts::{self as hosts, Output};
+use unrack_engine::topology::LinkEnd;
+use unrack_hosts::{self as hosts, HostOutput};
 use unrack_protocol::tcp::{ReceivingEnd, StreamSignal};
 use unrack_units::Time;
 use unrack_workload::{Computing, Endpoints};
@@ -25,7 +25,7 @@ impl<K: Drive> Streams<K> {
 
     /// Passes a packet that has arrived at its last NIC to the host.
     pub(super) fn reach_host(&mut self, now: Time, index: u32) {
-        let End::Node(nic) = self.wires.end_of(index) else { return };
+        let LinkEnd::Node(nic) = self.wires.end_of(index) else { return };
         self.hosts.as_mut().expect("asked for with hosts only").arrive(now, index, nic);
     }
 
@@ -50,16 +50,16 @@ impl<K: Drive> Streams<K> {
     pub(super) fn settle_hosts<O: Observer>(&mut self, core: &mut Core<Event, O>) {
         while let Some(output) = self.hosts.as_mut().and_then(|hosts| hosts.poll()) {
             match output {
-                Output::At(at, event) => core.schedule(at, Event::Host(event)),
-                Output::Wire(packet, nic) => {
+                HostOutput::At(at, event) => core.schedule(at, Event::Host(event)),
+                HostOutput::Wire(packet, nic) => {
                     let departure = self.launch(core, nic, packet);
                     self.hosts.iter_mut().for_each(|hosts| hosts.leaves(packet, departure.last));
                 }
-                Output::Stack(packet) => self.reach_stack(core, packet),
-                Output::Read(packet) => self.have_read(core, packet),
-                Output::Lost(packet) => self.lose(core, packet),
-                Output::Room(queue) => self.use_room(core, queue),
-                Output::Computed(actor) => core.wake_at(core.now(), actor),
+                HostOutput::Stack(packet) => self.reach_stack(core, packet),
+                HostOutput::Read(packet) => self.have_read(core, packet),
+                HostOutput::Lost(packet) => self.lose(core, packet),
+                HostOutput::Room(queue) => self.use_room(core, queue),
+                HostOutput::Computed(actor) => core.wake_at(core.now(), actor),
             }
         }
     }
@@ -97,7 +97,7 @@ impl<K: Drive> Streams<K> {
         let all = stream.reading.read() && stream.receiver.next() == stream.segments;
         let (id, role) = (stream.id, stream.role);
         match (all, role) {
-            (true, Role::Request) => self.answer(core, number),
+            (true, StreamRole::Request) => self.answer(core, number),
             (true, _) => core.complete(id),
             (false, _) => {}
         }
@@ -129,13 +129,13 @@ mod tests {
     use crate::site::{Ethernet, SwitchBuffer};
     use proptest::prelude::*;
     use std::sync::Arc;
-    use unrack_engine::Inside;
+    use unrack_engine::HostModel;
     use unrack_engine::events::Sim;
     use unrack_engine::network::{Network, Pace};
     use unrack_engine::run::Outcome;
     use unrack_engine::topology::{Link, Topology};
     use unrack_protocol::mptcp;
-    use unrack_protocol::tcp::{Connections, MOST_TIMEOUTS, Params};
+    use unrack_protocol::tcp::{ConnectionLifetime, MOST_TIMEOUTS, Params};
     use unrack_rack::{HostSpec, Wiring};
     use unrack_units::{Bytes, Rate, Time};
     use unrack_workload::{ListedMessages, Message};
@@ -170,7 +170,7 @@ mod tests {
             (spec.nic.headroom, spec.nic.interrupt_batch) = (Bytes::new(headroom), batch);
             // Room for two sections.
             spec.memory.size = Bytes::new(4 << 20);
-            let topology = topology.with_hosts(Inside { spec: Arc::new(spec), cxl: link(500, 55) });
+            let topology = topology.with_hosts(HostModel { spec: Arc::new(spec), cxl: link(500, 55) });
             let nodes = topology.nodes();
             let network = Network { topology, switch_latency: Time::from_ns(300) };
             let buffer = SwitchBuffer::Private(Bytes::new(100_000));
@@ -182,7 +182,7 @@ mod tests {
             }).collect();
             messages.sort_by_key(|(at, _)| *at);
             let listed = ListedMessages::new(messages.into(), nodes).unwrap();
-            let connections = if keeps { Connections::Kept } else { Connections::Fresh };
+            let connections = if keeps { ConnectionLifetime::Kept } else { ConnectionLifetime::Fresh };
             let (run, at_rest) = if multipath {
                 let params = mptcp::Params { connections, tail_loss_probe, ..Default::default() };
                 let mptcp = Mptcp::new(&network, &ethernet, &params).unwrap();

@@ -8,9 +8,9 @@ use unrack_units::Time;
 use unrack_workload::{Message, MessageId};
 
 /// Streams that carry a single message and do not compute its unloaded time.
-pub(super) struct Alone<K: Drive>(pub(super) Streams<K>);
+pub(super) struct LoneStreams<K: Drive>(pub(super) Streams<K>);
 
-impl<K: Drive> Fabric for Alone<K> {
+impl<K: Drive> Fabric for LoneStreams<K> {
     type Event = Event;
 
     fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {

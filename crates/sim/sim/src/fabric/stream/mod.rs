@@ -31,16 +31,16 @@ use self::alarms::Alarms;
 use self::drive::Drive;
 pub use self::event::Event;
 use self::kind::{Kind, SignalOf, SubflowsOf};
-use self::lone::Alone;
+use self::lone::LoneStreams;
 pub(super) use self::names::{flow_hash, transfer_name};
-use self::open::{OpenStreams, Role, Stream};
+use self::open::{OpenStreams, StreamRole, Stream};
 pub use self::packet::Parcel;
 use self::packet::{Body, Packet};
 pub use self::plan::StreamPlan;
 use self::seen::looks;
-use self::wires::{Forwarded, Wires};
+use self::wires::{SwitchFate, Wires};
 use super::lone::{Lone, simulated};
-use super::parts::Part;
+use super::parts::NetworkPart;
 use super::timers::Alarm;
 use std::sync::Arc;
 use unrack_engine::events::{Core, Observer, Unobserved};
@@ -90,12 +90,12 @@ impl<K: Drive> Streams<K> {
 
     /// Returns the completion time of a message that is alone. The message is simulated, unless a similar one has been simulated before.
     pub(super) fn carried_alone(&self, message: &Message) -> Time {
-        self.lone.completion(&self.plan.network, message, || Alone(self.afresh()))
+        self.lone.completion(&self.plan.network, message, || LoneStreams(self.afresh()))
     }
 
     /// Simulates a message alone, without faults, and returns its completion time and the observer.
     pub(super) fn carry_alone<O: Observer>(&self, message: &Message, observer: O) -> (Time, O) {
-        simulated(Alone(self.afresh()), &self.plan.network, message, observer)
+        simulated(LoneStreams(self.afresh()), &self.plan.network, message, observer)
     }
 
     pub(super) fn host_counts(&self) -> Option<HostCounts> {
@@ -127,8 +127,8 @@ impl<K: Drive> Streams<K> {
     pub(super) fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
         let message = *core.message(id);
         let (bytes, role) = match message.kind.is_answered() {
-            true => (u64::from(message.request), Role::Request),
-            false => (message.bytes, Role::Data),
+            true => (u64::from(message.request), StreamRole::Request),
+            false => (message.bytes, StreamRole::Data),
         };
         self.open(core, id, message.endpoints(), bytes, role);
         self.settle_hosts(core);
@@ -157,11 +157,11 @@ impl<K: Drive> Streams<K> {
         id: MessageId,
         ends: Endpoints,
         bytes: u64,
-        role: Role,
+        role: StreamRole,
     ) {
         let stream = self.open.create(&self.plan, id, ends, bytes, role);
         self.open.resume(stream, core.now());
-        if let Role::Answer(request) = role {
+        if let StreamRole::Answer(request) = role {
             self.open.answers(stream, request);
         }
         let all = self.open[stream].sender.subflows();
@@ -229,9 +229,9 @@ impl<K: Drive> Streams<K> {
 
     fn forward<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
         match self.wires.forward(core, &self.plan, &self.open, index) {
-            Forwarded::On => {}
-            Forwarded::Lost => self.lose(core, index),
-            Forwarded::Elsewhere { part, at, by } => {
+            SwitchFate::On => {}
+            SwitchFate::Lost => self.lose(core, index),
+            SwitchFate::Elsewhere { part, at, by } => {
                 self.open.cross(part, at, by, *self.wires.packet(index));
                 self.finish_packet(index);
             }
@@ -292,16 +292,16 @@ impl<K: Drive> Streams<K> {
         let handed_on = stream.receiver.handle_segment(core.now(), segment, packet.signal, packet.marked);
         let complete = handed_on > 0 && stream.receiver.next() == stream.segments;
         let (id, role) = (stream.id, stream.role);
-        if let Role::Answer(request) = role {
-            self.open[packet.stream].role = Role::Data;
+        if let StreamRole::Answer(request) = role {
+            self.open[packet.stream].role = StreamRole::Data;
             // The first packet of the answer acknowledges the request.
             self.open[request].sender.handle_answer(core.now());
             self.open.free_if_over(request);
         }
         match (complete, role) {
             // The request gets no acknowledgement, because its answer acknowledges it.
-            (true, Role::Request) if self.hosts.is_none() => return self.answer(core, packet.stream),
-            (true, Role::Request) => return,
+            (true, StreamRole::Request) if self.hosts.is_none() => return self.answer(core, packet.stream),
+            (true, StreamRole::Request) => return,
             (true, _) if self.hosts.is_none() => core.complete(id),
             // With hosts, a message is complete, or a request is answered, when the program has read it.
             _ => {}
@@ -313,7 +313,7 @@ impl<K: Drive> Streams<K> {
         let stream = &self.open[request];
         let (id, back) = (stream.id, Endpoints { src: stream.dst, dst: stream.src });
         let bytes = core.message(id).bytes;
-        self.open(core, id, back, bytes, Role::Answer(request));
+        self.open(core, id, back, bytes, StreamRole::Answer(request));
     }
 
     fn take_ack<O: Observer>(&mut self, core: &mut Core<Event, O>, packet: &Packet<SignalOf<K>>, ack: &Ack) {
@@ -329,10 +329,10 @@ impl<K: Drive> Streams<K> {
     }
 
     pub(super) fn become_part(&mut self, me: u32, part_of: Arc<[u32]>) {
-        self.open.part = Some(Box::new(Part::new(me, part_of)));
+        self.open.part = Some(Box::new(NetworkPart::new(me, part_of)));
     }
 
-    pub(super) fn part(&mut self) -> &mut Part<Parcel<SignalOf<K>>> {
+    pub(super) fn part(&mut self) -> &mut NetworkPart<Parcel<SignalOf<K>>> {
         self.open.part()
     }
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use unrack_engine::network::{Departure, Pace, Port};
 use unrack_units::Time;
 
-pub(super) struct Nic {
+pub(super) struct HostNic {
     port: Port,
     free_at: Time,
     /// Subflows that wait for their turn at the link.
@@ -20,9 +20,9 @@ pub(super) struct Nic {
 /// Number of packets that a subflow sends per turn. It is also the number of full packets that the queue holds.
 pub(super) const QUANTUM: u32 = 2;
 
-impl Nic {
-    pub(super) fn new(pace: Pace) -> Nic {
-        Nic { port: Port::new(pace), free_at: Time::ZERO, ready: VecDeque::new(), refilling: false }
+impl HostNic {
+    pub(super) fn new(pace: Pace) -> HostNic {
+        HostNic { port: Port::new(pace), free_at: Time::ZERO, ready: VecDeque::new(), refilling: false }
     }
 
     pub(super) fn enqueue(&mut self, now: Time, bytes: u64) -> Departure {

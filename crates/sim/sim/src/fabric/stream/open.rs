@@ -4,12 +4,12 @@ use super::StreamPlan;
 use super::kind::{Kind, RestingOf, SignalOf, SubflowsOf};
 use super::names::transfer_name;
 use super::packet::Parcel;
-use crate::fabric::parts::Part;
+use crate::fabric::parts::NetworkPart;
 use crate::fabric::pool::Pool;
 use crate::fabric::slab::Slab;
-use crate::fabric::timers::Side;
+use crate::fabric::timers::TransferSide;
 use std::ops::{Index, IndexMut};
-use unrack_hosts::Reading;
+use unrack_hosts::StreamReading;
 use unrack_protocol::tcp::{SendingEnd, SubflowSet};
 use unrack_units::Time;
 use unrack_workload::{Endpoints, MessageId, NodeId};
@@ -18,7 +18,7 @@ pub(in crate::fabric) struct Stream<K: Kind> {
     pub(in crate::fabric) id: MessageId,
     pub(super) src: NodeId,
     pub(super) dst: NodeId,
-    pub(super) role: Role,
+    pub(super) role: StreamRole,
     pub(super) bytes: u64,
     pub(super) segments: u32,
     /// Name by which both ends know the stream.
@@ -41,18 +41,18 @@ pub(in crate::fabric) struct Stream<K: Kind> {
     pub(super) answers: Option<u32>,
     pub(in crate::fabric) sender: K::Sender,
     pub(super) receiver: K::Receiver,
-    pub(super) reading: Reading,
+    pub(super) reading: StreamReading,
 }
 
 /// Connection that no stream uses at present.
-struct Kept<K: Kind> {
+struct IdleConnection<K: Kind> {
     hash: u32,
     sprayed: u32,
     sender: RestingOf<K>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum StreamRole {
     /// Carries the data of a message. The message is complete when the stream has arrived.
     Data,
     /// Carries a request. The answer is opened when the request has arrived.
@@ -90,9 +90,9 @@ pub(in crate::fabric) struct OpenStreams<K: Kind> {
     /// Number of streams opened so far, from which serial numbers are derived.
     opened: u32,
     /// Idle connections, if connections are kept.
-    idle: Option<Pool<Kept<K>>>,
+    idle: Option<Pool<IdleConnection<K>>>,
     /// State of this part, in a split run.
-    pub(super) part: Option<Box<Part<Parcel<SignalOf<K>>>>>,
+    pub(super) part: Option<Box<NetworkPart<Parcel<SignalOf<K>>>>>,
 }
 
 impl<K: Kind> Index<u32> for OpenStreams<K> {
@@ -129,13 +129,13 @@ impl<K: Kind> OpenStreams<K> {
         id: MessageId,
         ends: Endpoints,
         bytes: u64,
-        role: Role,
+        role: StreamRole,
     ) -> u32 {
         let Endpoints { src, dst } = ends;
         let segments = plan.framing.segments(bytes);
         let subflows = self.kind.subflows(&plan.network, ends);
         self.opened = self.opened.wrapping_add(1).max(1);
-        let name = transfer_name(id, matches!(role, Role::Answer(_)));
+        let name = transfer_name(id, matches!(role, StreamRole::Answer(_)));
         let stream = self.places.insert(Stream {
             id,
             src,
@@ -152,9 +152,9 @@ impl<K: Kind> OpenStreams<K> {
             closed: false,
             alarms: K::alarms(subflows),
             answers: None,
-            sender: self.kind.sender(subflows, segments, plan.salt(name, Side::Sender)),
+            sender: self.kind.sender(subflows, segments, plan.salt(name, TransferSide::Sender)),
             receiver: K::receiver(subflows),
-            reading: Reading::default(),
+            reading: StreamReading::default(),
         });
         if let Some(part) = &mut self.part {
             part.keep(name, stream);
@@ -198,7 +198,7 @@ impl<K: Kind> OpenStreams<K> {
         {
             idle.put(
                 Endpoints { src: place.src, dst: place.dst },
-                Kept { hash: place.hash, sprayed: place.sprayed, sender },
+                IdleConnection { hash: place.hash, sprayed: place.sprayed, sender },
             );
         }
         if let Some(part) = &mut self.part {

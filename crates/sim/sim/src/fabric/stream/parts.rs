@@ -6,15 +6,15 @@
 use super::StreamPlan;
 use super::event::Event;
 use super::kind::{Kind, SignalOf};
-use super::open::{OpenStreams, Role, Stream};
+use super::open::{OpenStreams, StreamRole, Stream};
 use super::packet::{Packet, Parcel};
-use crate::fabric::parts::Part;
+use crate::fabric::parts::NetworkPart;
 use unrack_engine::events::{Core, Unobserved};
 use unrack_units::Time;
 use unrack_workload::MessageId;
 
 impl<K: Kind> OpenStreams<K> {
-    pub(super) fn part(&mut self) -> &mut Part<Parcel<SignalOf<K>>> {
+    pub(super) fn part(&mut self) -> &mut NetworkPart<Parcel<SignalOf<K>>> {
         self.part.as_mut().expect("only parts of a split run are asked for what crossed")
     }
 
@@ -49,16 +49,16 @@ impl<K: Kind> OpenStreams<K> {
         let message = core.message(id);
         if name % 2 == 1 {
             // In the part that receives the answer, the request stays open until the answer has come.
-            let role = self.part().place(name - 1).map_or(Role::Data, Role::Answer);
+            let role = self.part().place(name - 1).map_or(StreamRole::Data, StreamRole::Answer);
             let back = message.endpoints().reversed();
-            let place = self.create(plan, id, back, message.bytes, Role::Answer(0));
+            let place = self.create(plan, id, back, message.bytes, StreamRole::Answer(0));
             self[place].role = role;
             return place;
         }
         let ends = message.endpoints();
         match message.kind.is_answered() {
-            true => self.create(plan, id, ends, u64::from(message.request), Role::Request),
-            false => self.create(plan, id, ends, message.bytes, Role::Data),
+            true => self.create(plan, id, ends, u64::from(message.request), StreamRole::Request),
+            false => self.create(plan, id, ends, message.bytes, StreamRole::Data),
         }
     }
 

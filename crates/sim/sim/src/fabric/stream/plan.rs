@@ -1,8 +1,8 @@
 //! The network below streams: its parameters, and their checks.
 
-use super::alone::Alone;
+use super::alone::LoneStreamParams;
 use crate::fabric::largest_in_packets;
-use crate::fabric::timers::Side;
+use crate::fabric::timers::TransferSide;
 use crate::site::{Ethernet, SwitchBuffer};
 use unrack_engine::Largest;
 use unrack_engine::error::SetupError;
@@ -99,10 +99,10 @@ impl StreamPlan {
     }
 
     /// Returns the parameters that determine the time of a stream that is alone between two nodes.
-    pub(in super::super) fn alone(&self, src: NodeId, dst: NodeId) -> Alone {
+    pub(in super::super) fn alone(&self, src: NodeId, dst: NodeId) -> LoneStreamParams {
         let mut links: Vec<_> = self.network.links(src, dst).collect();
         let lead = self.network.topology.graph().map(|_| links.remove(0));
-        Alone {
+        LoneStreamParams {
             lead,
             links,
             switch_latency: self.network.switch_latency,
@@ -155,7 +155,7 @@ impl StreamPlan {
 
     /// Returns the salt of the random draws that one end of a transfer makes: see [`longer`](unrack_protocol::silence::longer). Transfers
     /// have the same name on any number of threads.
-    pub(in super::super) fn salt(&self, name: u32, side: Side) -> u32 {
+    pub(in super::super) fn salt(&self, name: u32, side: TransferSide) -> u32 {
         let seed = (self.seed ^ (self.seed >> 32)) as u32;
         seed.wrapping_mul(0x9E37_79B1) ^ name.wrapping_mul(2) ^ side as u32
     }

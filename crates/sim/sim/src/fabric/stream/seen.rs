@@ -1,7 +1,7 @@
 //! Descriptions of packets for observers.
 
 use super::kind::{Kind, SignalOf, SubflowsOf};
-use super::open::{OpenStreams, Role};
+use super::open::{OpenStreams, StreamRole};
 use super::packet::{Body, Packet};
 use unrack_engine::ObservedPacket;
 use unrack_engine::events::PacketKind;
@@ -18,7 +18,7 @@ pub(super) fn looks<K: Kind>(
     let from = if packet.to == stream.dst { stream.src } else { stream.dst };
     match packet.body {
         Body::Data(segment) => {
-            let kind = if stream.role == Role::Request { PacketKind::Request } else { PacketKind::Data };
+            let kind = if stream.role == StreamRole::Request { PacketKind::Request } else { PacketKind::Data };
             let offset = Some(bytes(packet.signal.in_stream(segment.number)));
             let (sent, marked) = (Some(segment.sent), packet.marked);
             ObservedPacket { offset, sent, marked, ..ObservedPacket::new(kind, from, packet.to) }

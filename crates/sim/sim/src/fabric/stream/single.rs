@@ -4,7 +4,7 @@ use super::drive::Drive;
 use super::kind::Kind;
 use super::{Event, StreamPlan, Streams};
 use crate::fabric::lone::MOST_SIMULATED;
-use unrack_engine::events::{Core, Observer, Wait};
+use unrack_engine::events::{Core, Observer, WaitReason};
 use unrack_engine::network::Network;
 use unrack_protocol::tcp::{CongestionControl, OneSubflow, Receiver, Resting, Sender, SubflowSet, Timeouts};
 use unrack_units::Time;
@@ -85,7 +85,7 @@ fn take_quantum<C: CongestionControl + Clone, O: Observer>(
 ) -> bool {
     let more = streams.send_quantum(core, stream, 0);
     let in_host = streams.hosts.is_some();
-    core.waits(streams.open[stream].id, || if in_host { Wait::Nothing } else { Wait::Window });
+    core.waits(streams.open[stream].id, || if in_host { WaitReason::Nothing } else { WaitReason::Window });
     more
 }
 

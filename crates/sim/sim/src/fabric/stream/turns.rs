@@ -5,7 +5,7 @@ use super::kind::SubflowsOf;
 use super::nic::QUANTUM;
 use super::open::{flow, stream_of};
 use super::{Event, Streams};
-use unrack_engine::events::{Core, Observer, Wait};
+use unrack_engine::events::{Core, Observer, WaitReason};
 use unrack_protocol::tcp::{SendingEnd, StreamSignal, SubflowSet};
 use unrack_units::Time;
 
@@ -33,7 +33,7 @@ impl<K: Drive> Streams<K> {
     ) {
         let place = &mut self.open[stream];
         place.waiting.set(subflow, true);
-        core.waits(place.id, || Wait::Turn);
+        core.waits(place.id, || WaitReason::Turn);
         let flow = flow::<K>(stream, subflow);
         if let Some(hosts) = &mut self.hosts {
             let (from, to) = (place.src, place.dst);

@@ -3,16 +3,16 @@
 use super::StreamPlan;
 use super::event::{Event, FROM_NODE};
 use super::kind::{Kind, SignalOf};
-use super::nic::{Nic, QUANTUM};
+use super::nic::{HostNic, QUANTUM};
 use super::open::OpenStreams;
 use super::packet::{Body, Packet};
 use super::seen::looks;
-use crate::fabric::buffer::Room;
+use crate::fabric::buffer::QueueRoom;
 use crate::fabric::occupancy::Occupancy;
 use crate::fabric::slab::Slab;
 use unrack_engine::events::{Core, Hop, LinkId, Observer};
 use unrack_engine::network::{Departure, Pace, Port};
-use unrack_engine::topology::End;
+use unrack_engine::topology::LinkEnd;
 use unrack_units::{Bytes, Rate, Time};
 
 /// A switch port and the link behind it.
@@ -20,7 +20,7 @@ struct SwitchPort {
     port: Port,
     pace: Pace,
     propagation: Time,
-    end: End,
+    end: LinkEnd,
     /// Number of bytes in the queue above which an arriving data packet is marked.
     threshold: u64,
 }
@@ -28,20 +28,20 @@ struct SwitchPort {
 /// State of all links and ports.
 pub(in crate::fabric) struct Wires<K: Kind> {
     /// Links by which nodes send.
-    nics: Vec<Nic>,
+    nics: Vec<HostNic>,
     /// Queue length of such a link, in bytes, at which subflows have to take turns.
     nic_limit: u64,
     ports: Vec<SwitchPort>,
     /// Waiting bytes of switches that share their buffers; `None` if each port has a separate buffer.
     pub(in crate::fabric) occupancy: Option<Box<Occupancy>>,
     /// Buffer of each port, if the ports of a switch do not share one.
-    pub(in crate::fabric) room: Room,
+    pub(in crate::fabric) room: QueueRoom,
     packets: Slab<Packet<SignalOf<K>>>,
 }
 
 /// Outcome for a packet at a switch port.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Forwarded {
+pub(super) enum SwitchFate {
     /// The next event of the packet is scheduled.
     On,
     Lost,
@@ -64,13 +64,13 @@ impl<K: Kind> Wires<K> {
             let threshold = threshold(pace.rate()).get();
             SwitchPort { port: Port::new(pace), pace, propagation, end, threshold }
         };
-        let nic = |link| Nic::new(topology.attachment_link(link).pace);
+        let nic = |link| HostNic::new(topology.attachment_link(link).pace);
         Wires {
             nics: (0..topology.attachments()).map(nic).collect(),
             nic_limit: u64::from(QUANTUM) * plan.full_packet().get(),
             ports: (0..topology.ports()).map(port).collect(),
             occupancy: Occupancy::new(plan.buffer, topology).map(Box::new),
-            room: Room::Own(plan.buffer.of_port().get()),
+            room: QueueRoom::Own(plan.buffer.of_port().get()),
             packets: Slab::new(),
         }
     }
@@ -89,7 +89,7 @@ impl<K: Kind> Wires<K> {
         self.packets.used() == 0
     }
 
-    pub(super) fn nic(&mut self, nic: u32) -> &mut Nic {
+    pub(super) fn nic(&mut self, nic: u32) -> &mut HostNic {
         &mut self.nics[nic as usize]
     }
 
@@ -111,7 +111,7 @@ impl<K: Kind> Wires<K> {
     }
 
     /// Returns the device behind the last port that a packet passed.
-    pub(super) fn end_of(&self, index: u32) -> End {
+    pub(super) fn end_of(&self, index: u32) -> LinkEnd {
         self.ports[self.packets[index].port as usize].end
     }
 
@@ -155,7 +155,7 @@ impl<K: Kind> Wires<K> {
         plan: &StreamPlan,
         open: &OpenStreams<K>,
         index: u32,
-    ) -> Forwarded {
+    ) -> SwitchFate {
         let packet = &mut self.packets[index];
         let by = packet.port;
         let port = &mut self.ports[by as usize];
@@ -170,7 +170,7 @@ impl<K: Kind> Wires<K> {
             Some(occupancy) => occupancy.room(by, core.now()),
         };
         if !room.takes(ahead, packet.wire) {
-            return Forwarded::Lost;
+            return SwitchFate::Lost;
         }
         let departure = port.port.enqueue(core.now(), u64::from(packet.wire));
         if let Some(occupancy) = &mut self.occupancy {
@@ -179,8 +179,8 @@ impl<K: Kind> Wires<K> {
         let (propagation, end, link) = (port.propagation, port.end, LinkId::Port(packet.port));
         let topology = &plan.network.topology;
         let (at, event) = match end {
-            End::Node(_) => (departure.last + propagation, Event::AtNode(index)),
-            End::Switch(switch) => {
+            LinkEnd::Node(_) => (departure.last + propagation, Event::AtNode(index)),
+            LinkEnd::Switch(switch) => {
                 packet.port = topology.route_at(switch, packet.to, packet.hash, core.now());
                 let at = self.ready(plan, departure, &self.packets[index]) + propagation;
                 (at, Event::AtSwitch { packet: index, by: if K::SPLITS { by } else { FROM_NODE } })
@@ -188,19 +188,19 @@ impl<K: Kind> Wires<K> {
         };
         let now = core.now();
         core.hop(link, departure.last - departure.first, || {
-            let to_switch = matches!(end, End::Switch(_));
+            let to_switch = matches!(end, LinkEnd::Switch(_));
             seen(&self.packets[index], open, plan, (link, propagation, to_switch), now, departure, at)
         });
         if topology.loses(link, departure) {
-            return Forwarded::Lost;
+            return SwitchFate::Lost;
         }
-        if let End::Switch(switch) = end
+        if let LinkEnd::Switch(switch) = end
             && let Some(part) = open.elsewhere(switch)
         {
-            return Forwarded::Elsewhere { part, at, by };
+            return SwitchFate::Elsewhere { part, at, by };
         }
         core.schedule(at, event);
-        Forwarded::On
+        SwitchFate::On
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn all() -> Vec<(Routing, &'static str, f64)> {
     let graph = Graph::cube(Sides::new(&[SIDE; 2]).expect("two sides"), true).expect("a torus");
     let of = |routing| {
         let table = Table::new(&graph, routing);
-        let share = |pattern: &Pattern| 1.0 / table.most_loaded(*pattern);
+        let share = |pattern: &TrafficPattern| 1.0 / table.most_loaded(*pattern);
         let mut shares: Vec<_> =
             PATTERNS.iter().map(|(name, pattern)| (routing, *name, share(pattern))).collect();
         shares.push((routing, "worst_case", 1.0 / table.worst()));
@@ -32,9 +32,9 @@ pub(super) fn all() -> Vec<(Routing, &'static str, f64)> {
 }
 
 /// A traffic pattern: returns the share of the source's unit that goes to the destination.
-type Pattern = fn(u32, u32) -> f64;
+type TrafficPattern = fn(u32, u32) -> f64;
 
-const PATTERNS: [(&str, Pattern); 5] = [
+const PATTERNS: [(&str, TrafficPattern); 5] = [
     ("nearest_neighbor", |src, dst| {
         let apart = |a: u32, b: u32| (a + SIDE - b) % SIDE;
         let (x, y) = (apart(dst / SIDE, src / SIDE), apart(dst % SIDE, src % SIDE));

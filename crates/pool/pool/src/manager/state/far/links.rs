@@ -3,7 +3,7 @@
 
 use super::{Channel, Host, Message, State};
 use crate::SECTION;
-use crate::hosts::{Happened, HostRecord, Link, Member, Standing};
+use crate::hosts::{Happened, HostRecord, Link, Membership, Standing};
 use crate::wire::{Cause, Denied, Event, HostStanding, ListingEntry, Reply, Tell, decode};
 use std::time::{Duration, Instant};
 
@@ -47,7 +47,7 @@ impl State {
 
     /// Returns whether a process of this host still has an open side of a channel that was lost because the link to the
     /// given host went down.
-    fn has_lost_channel(&self, host: Host, member: &Member) -> bool {
+    fn has_lost_channel(&self, host: Host, member: &Membership) -> bool {
         self.channels.values().any(|channel| {
             let side = channel.near_side(member.host());
             channel.far_host(member.host()) == Some(host) && channel.is_lost() && side.open

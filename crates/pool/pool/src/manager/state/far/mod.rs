@@ -19,10 +19,10 @@ mod links;
 mod received;
 mod sections;
 
-use super::{Channel, Side, State};
-use crate::hosts::{Host, Link, MOST_MESSAGE, Member};
+use super::{Channel, ChannelSide, State};
+use crate::hosts::{Host, Link, MOST_MESSAGE, Membership};
 use crate::manager::doorbell::Doorbell;
-use crate::manager::ledger::Pair;
+use crate::manager::ledger::ChannelRecord;
 use crate::wire::{
     Accepted, Access, Cause, ChannelId, ClientId, Denied, Event, Extent, MOST_NAME, OpenedChannel,
     PeerProcess, RefusedCaller, Reply, Tell, encode,
@@ -61,8 +61,8 @@ impl FarSide {
 }
 
 /// Other hosts of the device, as known to the manager of this host.
-pub(crate) struct Hosts {
-    member: Member,
+pub(crate) struct FarHosts {
+    member: Membership,
     /// Links by host number; `None` for this host.
     links: Vec<Option<Link>>,
     services: BTreeMap<String, (Host, PeerProcess)>,
@@ -145,12 +145,12 @@ fn host_in(number: u64) -> Host {
     (number >> HOST_AT) as Host
 }
 
-impl Hosts {
+impl FarHosts {
     /// Makes the state of a host that has just joined.
-    pub(crate) fn new(member: Member, silence: Duration, doorbell: Option<Arc<dyn Doorbell>>) -> Hosts {
+    pub(crate) fn new(member: Membership, silence: Duration, doorbell: Option<Arc<dyn Doorbell>>) -> FarHosts {
         member.show_doorbell(doorbell.as_ref().map(|doorbell| doorbell.number()));
         let links = (0..member.hosts()).map(|peer| (peer != member.host()).then(|| Link::new(&member, peer)));
-        Hosts {
+        FarHosts {
             links: links.collect(),
             member,
             services: BTreeMap::new(),
@@ -207,12 +207,12 @@ impl State {
 
     /// Forwards wakeups, and rings the doorbells of hosts that were sent messages.
     pub(crate) fn ring_hosts(&mut self) {
-        self.hosts.iter_mut().for_each(Hosts::ring);
+        self.hosts.iter_mut().for_each(FarHosts::ring);
     }
 
     /// Returns whether the managers of this host and of another host can wake each other.
     fn can_ring(&self, host: Host) -> bool {
-        let rings = |hosts: &Hosts| hosts.doorbell.is_some() && hosts.member.doorbell_of(host).is_some();
+        let rings = |hosts: &FarHosts| hosts.doorbell.is_some() && hosts.member.doorbell_of(host).is_some();
         self.hosts.as_ref().is_some_and(rings)
     }
 
@@ -286,7 +286,7 @@ impl State {
         let holder = self.clients[&by].holder;
         let (queues, _) = self.take_queues_for(holder)?;
         let id = ChannelId(self.take_number());
-        let side = |id| Side { id, open: true, given_up: false };
+        let side = |id| ChannelSide { id, open: true, given_up: false };
         let channel = Channel {
             service: service.clone(),
             client: side(by),
@@ -435,7 +435,7 @@ impl State {
     }
 
     /// Returns the far side of a channel that the previous manager had. The channel has ended.
-    pub(super) fn far_of_before(&self, pair: &Pair) -> Option<FarSide> {
+    pub(super) fn far_of_before(&self, pair: &ChannelRecord) -> Option<FarSide> {
         let us = self.host();
         let far = [pair.client, pair.server].into_iter().find(|id| host_in(id.0) != us)?;
         let name = format!("a process of host {}", host_in(far.0));
@@ -456,12 +456,12 @@ impl Channel {
     }
 
     /// Returns the side of a channel between hosts that is a process of the other host.
-    fn far_side(&self, us: Host) -> Side {
+    fn far_side(&self, us: Host) -> ChannelSide {
         if host_in(self.client.id.0) == us { self.server } else { self.client }
     }
 
     /// Returns the side of a channel between hosts that is a process of this host.
-    fn near_side(&self, us: Host) -> Side {
+    fn near_side(&self, us: Host) -> ChannelSide {
         if host_in(self.client.id.0) == us { self.client } else { self.server }
     }
 }

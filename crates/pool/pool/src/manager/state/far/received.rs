@@ -1,7 +1,7 @@
 //! Messages from the managers of other hosts, which are untrusted input.
 
-use super::{Channel, FarSide, Host, MOST_CHANNELS, MOST_SERVICES, Message, Side, State, host_in};
-use crate::manager::state::holders::Thing;
+use super::{Channel, FarSide, Host, MOST_CHANNELS, MOST_SERVICES, Message, ChannelSide, State, host_in};
+use crate::manager::state::holders::Holding;
 use crate::manager::state::is_name;
 use crate::wire::{
     Access, Cause, ChannelId, ClientId, Denied, Event, Extent, MOST_GREETING, OpenedChannel, PeerProcess,
@@ -130,9 +130,9 @@ impl State {
         let server = self.services.get(service).ok_or_else(|| Denied::NoService(service.to_string()))?.by;
         self.check_reads(server)?;
         let served = self.clients[&server].holder;
-        self.holders.take(served, Thing::Served)?;
+        self.holders.take(served, Holding::Served)?;
         let peer = shown(offer.peer.clone());
-        let side = |id| Side { id, open: true, given_up: false };
+        let side = |id| ChannelSide { id, open: true, given_up: false };
         let channel = Channel {
             service: service.to_string(),
             client: side(peer.id),
@@ -146,7 +146,7 @@ impl State {
             far: Some(FarSide::new(peer.clone(), false)),
         };
         if let Err(denied) = self.put(channel.record(offer.channel)) {
-            self.holders.give(served, Thing::Served);
+            self.holders.give(served, Holding::Served);
             return Err(denied);
         }
         self.channels.insert(offer.channel, channel);

@@ -2,7 +2,7 @@
 //! packets form a separate class, which is sent first and never paused.
 
 use super::{Loss, Queue};
-use crate::fabric::buffer::Room;
+use crate::fabric::buffer::QueueRoom;
 use crate::fabric::packet::Packet;
 use crate::fabric::slab::Slab;
 use std::collections::VecDeque;
@@ -40,7 +40,7 @@ impl Queue for Lossless {
         packet: u32,
         packets: &mut Slab<Packet<H>>,
         _losses: &mut Vec<Loss>,
-        _room: Room,
+        _room: QueueRoom,
     ) {
         self.bytes += u64::from(packets[packet].wire);
         if packets[packet].rank == 0 { &mut self.control } else { &mut self.data }.push_back(packet);

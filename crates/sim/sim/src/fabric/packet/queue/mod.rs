@@ -11,7 +11,7 @@ pub use strict::StrictPriority;
 pub use trimming::Trimming;
 
 use super::Packet;
-use crate::fabric::buffer::Room;
+use crate::fabric::buffer::QueueRoom;
 use crate::fabric::slab::Slab;
 
 /// Loss of a packet, or of its payload only.
@@ -35,7 +35,7 @@ pub trait Queue: Clone {
         packet: u32,
         packets: &mut Slab<Packet<H>>,
         losses: &mut Vec<Loss>,
-        room: Room,
+        room: QueueRoom,
     );
     /// Removes and returns the next packet to leave.
     fn take<H: Copy>(&mut self, packets: &Slab<Packet<H>>) -> Option<u32>;

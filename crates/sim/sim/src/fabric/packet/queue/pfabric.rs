@@ -2,7 +2,7 @@
 //! priority is dropped.
 
 use super::{Loss, Queue};
-use crate::fabric::buffer::Room;
+use crate::fabric::buffer::QueueRoom;
 use crate::fabric::packet::Packet;
 use crate::fabric::slab::Slab;
 
@@ -45,7 +45,7 @@ impl Queue for SmallestFirst {
         packet: u32,
         packets: &mut Slab<Packet<H>>,
         losses: &mut Vec<Loss>,
-        mut room: Room,
+        mut room: QueueRoom,
     ) {
         let Packet { rank, transfer, wire, .. } = packets[packet];
         while !room.takes(self.bytes, wire) {

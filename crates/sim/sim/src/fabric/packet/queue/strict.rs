@@ -1,7 +1,7 @@
 //! Strict priorities (IEEE 802.1Q §8.6.8.1): eight FIFO classes under one common limit.
 
 use super::{Loss, Queue};
-use crate::fabric::buffer::Room;
+use crate::fabric::buffer::QueueRoom;
 use crate::fabric::packet::Packet;
 use crate::fabric::slab::Slab;
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ impl Queue for StrictPriority {
         packet: u32,
         packets: &mut Slab<Packet<H>>,
         losses: &mut Vec<Loss>,
-        room: Room,
+        room: QueueRoom,
     ) {
         let Packet { wire, payload, rank, .. } = packets[packet];
         if !room.takes(self.bytes, wire) {

@@ -4,7 +4,7 @@
 //! count: a packet that finds the port free bypasses the two queues.
 
 use super::{Loss, Queue};
-use crate::fabric::buffer::Room;
+use crate::fabric::buffer::QueueRoom;
 use crate::fabric::packet::Packet;
 use crate::fabric::slab::Slab;
 use std::collections::VecDeque;
@@ -36,7 +36,7 @@ impl Trimming {
     }
 
     /// Returns whether a packet of `wire` bytes may wait with its payload.
-    fn holds(&self, wire: u32, room: Room) -> bool {
+    fn holds(&self, wire: u32, room: QueueRoom) -> bool {
         let fits = self.data_bytes + u64::from(wire) <= room.limit() / 2;
         self.data.len() < self.data_limit && (fits || self.data.is_empty())
     }
@@ -48,7 +48,7 @@ impl Queue for Trimming {
         index: u32,
         packets: &mut Slab<Packet<H>>,
         losses: &mut Vec<Loss>,
-        room: Room,
+        room: QueueRoom,
     ) {
         let packet = &mut packets[index];
         let trim = packet.rank > 0 && !self.holds(packet.wire, room);
