@@ -4,8 +4,10 @@ use crate::go_back::Sender;
 use std::collections::BTreeSet;
 use unrack_rack::{Profile, Protocol};
 use unrack_sim::cost::Cost;
-use unrack_sim::fabric::packet::{Net, Packet, PacketNetwork, TransferSide, StreamPlan, StrictPriority, Transport};
-use unrack_sim::{Observer, PacketKind, Registered, SetupError, FabricSite};
+use unrack_sim::fabric::packet::{
+    Net, Packet, PacketNetwork, StreamPlan, StrictPriority, TransferSide, Transport,
+};
+use unrack_sim::{FabricSite, Observer, PacketKind, Registered, SetupError};
 use unrack_units::Time;
 use unrack_workload::NodeId;
 

@@ -38,7 +38,9 @@ pub(crate) struct Args {
 pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     let difference = Difference::between(&args.a, &args.b)?;
     let text = match args.json {
-        true => serde_json::to_string(&difference).map_err(|why| CommandFailure::Failed(why.to_string()))? + "\n",
+        true => {
+            serde_json::to_string(&difference).map_err(|why| CommandFailure::Failed(why.to_string()))? + "\n"
+        }
         false => difference.text(),
     };
     stdout::print(&text)?;

@@ -82,7 +82,8 @@ struct DoctorReport {
 /// Runs `unrack doctor`.
 pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     let started = StartedCommand::now(build());
-    let is_asked = |one: &&CheckedUse| args.verbs.is_empty() || args.verbs.iter().any(|verb| verb == one.verb);
+    let is_asked =
+        |one: &&CheckedUse| args.verbs.is_empty() || args.verbs.iter().any(|verb| verb == one.verb);
     let answers: Vec<DoctorLine> = USES.iter().filter(is_asked).map(answer).collect();
     let lacks = answers.iter().any(|answer| !answer.can_run);
     let text = match args.json {

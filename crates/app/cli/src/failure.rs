@@ -23,7 +23,9 @@ impl CommandFailure {
         let (status, text) = match self {
             CommandFailure::Failed(text) => (1, text),
             CommandFailure::Usage(text) => (2, text),
-            CommandFailure::Lacking(text) => (3, format!("{text} (`unrack doctor` checks what every verb needs)")),
+            CommandFailure::Lacking(text) => {
+                (3, format!("{text} (`unrack doctor` checks what every verb needs)"))
+            }
             CommandFailure::Interrupted(signal) => (128u8.saturating_add(signal as u8), "interrupted".into()),
         };
         say(&text);

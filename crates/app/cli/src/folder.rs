@@ -3,7 +3,7 @@
 use crate::failure::CommandFailure;
 use std::path::Path;
 use unrack_rack::{ScenarioError, ValidScenario};
-use unrack_record::{RunPurpose, RunFolder};
+use unrack_record::{RunFolder, RunPurpose};
 
 /// Creates the run folder, or takes over an existing one. This is done before the run, so that an hour of work cannot be lost because the
 /// results cannot be written. A folder of another run is a usage error.

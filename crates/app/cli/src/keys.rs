@@ -135,7 +135,8 @@ fn show(folder: PathBuf, json: bool) -> Result<(), CommandFailure> {
             all.into_iter().map(|known| Entry { key: known.key.to_string(), name: known.name }).collect();
         let folder = folder.display().to_string();
         let shown = KeyListing { folder, key: keys.fingerprint().to_string(), trusted };
-        let text = serde_json::to_string(&shown).map_err(|error| CommandFailure::Failed(error.to_string()))?;
+        let text =
+            serde_json::to_string(&shown).map_err(|error| CommandFailure::Failed(error.to_string()))?;
         return print(&format!("{text}\n"));
     }
     let lines: String = all.iter().map(|known| format!("trusts {} {}\n", known.key, known.name)).collect();

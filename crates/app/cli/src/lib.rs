@@ -46,7 +46,7 @@ mod touch;
 use clap::{CommandFactory, Parser, Subcommand};
 use failure::CommandFailure;
 use std::process::ExitCode;
-use unrack_paging::ProgramSeat;
+use unrack_paging::Placeholder;
 use unrack_swap::Undo;
 
 /// Runs programs with part of their memory remote, and predicts their slowdown on network fabrics.
@@ -178,7 +178,7 @@ pub fn main() -> ExitCode {
 #[derive(Default)]
 struct PreparedVerb {
     /// Seat of the program that `run` becomes.
-    seat: Option<ProgramSeat>,
+    seat: Option<Placeholder>,
     /// Shell that reverts the changes that `swap` makes to the machine.
     undo: Option<Undo>,
 }
@@ -195,7 +195,9 @@ fn begin(verb: &Verb) -> Result<PreparedVerb, CommandFailure> {
             unrack_paging::stand_aside()?;
             Ok(PreparedVerb::default())
         }
-        Verb::Run(args) => Ok(PreparedVerb { seat: unrack_paging::take_seat(&args.command)?, undo: None }),
+        Verb::Run(args) => {
+            Ok(PreparedVerb { seat: unrack_paging::become_placeholder(&args.command)?, undo: None })
+        }
         Verb::Compare(_) | Verb::Map(_) | Verb::Lines(_) | Verb::Runs => {
             unrack_paging::stand_guard()?;
             Ok(PreparedVerb::default())
@@ -211,7 +213,7 @@ fn begin(verb: &Verb) -> Result<PreparedVerb, CommandFailure> {
     }
 }
 
-fn run_verb(verb: Verb, undo: Option<Undo>, seat: Option<&ProgramSeat>) -> Result<ExitCode, CommandFailure> {
+fn run_verb(verb: Verb, undo: Option<Undo>, seat: Option<&Placeholder>) -> Result<ExitCode, CommandFailure> {
     match verb {
         Verb::Compare(args) => compare::main(args),
         Verb::Map(args) => map::main(args),

@@ -3,7 +3,7 @@
 use crate::failure::{CommandFailure, say};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use unrack_report::{ReportPage, ReportError, write_svgs};
+use unrack_report::{ReportError, ReportPage, write_svgs};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

@@ -10,7 +10,8 @@ use unrack_compare::{RUNS_VERB, serve_runs};
 pub(crate) fn main() -> Result<ExitCode, CommandFailure> {
     let socket = std::io::stdout().as_fd().try_clone_to_owned().map(UnixStream::from);
     let socket = socket.ok().filter(|socket| socket.peer_addr().is_ok());
-    let socket = socket.ok_or_else(|| CommandFailure::Usage(format!("{RUNS_VERB} is for libraries of unrack")))?;
+    let socket =
+        socket.ok_or_else(|| CommandFailure::Usage(format!("{RUNS_VERB} is for libraries of unrack")))?;
     serve_runs(socket)?;
     Ok(ExitCode::SUCCESS)
 }

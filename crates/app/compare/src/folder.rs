@@ -2,7 +2,7 @@
 
 use crate::error::{Error, failed};
 use std::path::{Path, PathBuf};
-use unrack_record::{RunPurpose, RunFolder};
+use unrack_record::{RunFolder, RunPurpose};
 use unrack_report::{RecordedRun, ReportPage};
 
 /// Creates the run folder, or takes over an existing one. This is done before the first run, so that an hour of work cannot be lost because

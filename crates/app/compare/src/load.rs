@@ -48,7 +48,11 @@ pub(crate) struct FirstLook {
 ///
 /// # Errors
 /// If the machine cannot be observed, or the question was canceled.
-pub(crate) fn check(look: LoadReading, budget: &RunBudget, steps: &QuestionSteps) -> Result<FirstLook, Error> {
+pub(crate) fn check(
+    look: LoadReading,
+    budget: &RunBudget,
+    steps: &QuestionSteps,
+) -> Result<FirstLook, Error> {
     let load = look()?;
     let Some(why) = &load.disturbance else { return Ok(FirstLook { load, waited_s: 0.0 }) };
     let Some(until) = first_until(budget) else {

@@ -25,7 +25,8 @@ struct PlannedSteps {
 impl<'a> QuestionSteps<'a> {
     /// Starts without any known step. All steps end at `until` at the latest.
     pub(crate) fn until(asking: QuestionCaller<'a>, until: Option<Instant>) -> QuestionSteps<'a> {
-        let known = PlannedSteps { left: StepsLeft::default(), since: Instant::now(), is_whole: false, until };
+        let known =
+            PlannedSteps { left: StepsLeft::default(), since: Instant::now(), is_whole: false, until };
         QuestionSteps { asking, known: RefCell::new(known) }
     }
 

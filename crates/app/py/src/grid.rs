@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use unrack_build::build;
 use unrack_grid::runner::cores;
-use unrack_grid::sweep::{KEPT, GridPlan, GridPoints, SweepPart};
+use unrack_grid::sweep::{GridPlan, GridPoints, KEPT, SweepPart};
 use unrack_grid::watch::STEPS;
 use unrack_grid::{GridWatch, ScenarioSource, axes, sweep_folder};
 use unrack_record::KeptPoints;
@@ -39,7 +39,8 @@ impl SweepGrid {
     }
 
     fn point(&self, index: usize) -> PyResult<&unrack_grid::sweep::PlannedPoint> {
-        let wrong = || raised(ErrorClass::Refused, &format!("there is no point {index} of {}", self.__len__()));
+        let wrong =
+            || raised(ErrorClass::Refused, &format!("there is no point {index} of {}", self.__len__()));
         self.plan.points.get(index).ok_or_else(wrong)
     }
 }

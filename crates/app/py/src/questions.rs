@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Instant;
 use unrack_compare::{
-    QuestionCaller, ComparedRack, ComparisonQuestion, Error, MapQuestion, RunsPlace, StepProgress, TimeLeft,
+    ComparedRack, ComparisonQuestion, Error, MapQuestion, QuestionCaller, RunsPlace, StepProgress, TimeLeft,
     compared_fabric, parse_budget,
 };
 use unrack_rack::Scope;

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use std::path::PathBuf;
 use unrack_grid::simulation::{FinishedSimulation, save};
 use unrack_grid::tables::{message_meta, message_rows};
-use unrack_record::{RunPurpose, RunFolder, ports, to_batches};
+use unrack_record::{RunFolder, RunPurpose, ports, to_batches};
 
 /// Results of one simulation.
 #[pyclass(frozen, module = "unrack._native")]
@@ -52,7 +52,8 @@ impl SimulationResults {
         let FinishedSimulation { scenario, .. } = &self.simulated;
         py.detach(|| {
             let set: String = self.set.iter().map(|set| format!(" --set {set}")).collect();
-            let hash = scenario.hash_with_files().map_err(|why| raised(ErrorClass::Refused, &why.to_string()))?;
+            let hash =
+                scenario.hash_with_files().map_err(|why| raised(ErrorClass::Refused, &why.to_string()))?;
             let purpose = RunPurpose::new("sim", format!("{}{set}", self.name), hash);
             let folder = RunFolder::create(&folder, &purpose, replace).map_err(|why| of_folder(&why))?;
             let links = |folder: &RunFolder| self.save_ports(folder);

@@ -7,7 +7,9 @@ use unrack_record::{
     read_json, trace,
 };
 
-use crate::{Cdf, ExplainedMessage, FetchRate, LinksOverTime, MessageSlowdowns, ReportError, SimulationSummary};
+use crate::{
+    Cdf, ExplainedMessage, FetchRate, LinksOverTime, MessageSlowdowns, ReportError, SimulationSummary,
+};
 
 /// A run, read from its folder.
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! Comparison of published figures with ours: a verdict, and a sentence that describes the difference.
 
 use crate::computed::Computed;
-use crate::file::{Figure, Kind, Published, PublishedRelation, Select, Study, StudyScale, SampleChoice};
+use crate::file::{Figure, Kind, Published, PublishedRelation, SampleChoice, Select, Study, StudyScale};
 use crate::grid::{StudyPoint, points};
 use crate::programs::withheld;
 use crate::run::{Measured, StudyResults};

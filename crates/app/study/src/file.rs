@@ -325,8 +325,9 @@ impl Study {
     fn grid_of(&self, what: &str, name: &str) -> Result<&StudyGrid, UnknownWord> {
         let known: Vec<&str> = self.grids.iter().map(|grid| grid.name.as_str()).collect();
         let found = self.grid(name);
-        found
-            .ok_or_else(|| UnknownWord::new(what, name, format!("there is no grid `{name}`{}", hint(name, &known))))
+        found.ok_or_else(|| {
+            UnknownWord::new(what, name, format!("there is no grid `{name}`{}", hint(name, &known)))
+        })
     }
 
     fn check_label(&self, what: &str, grid: &StudyGrid, axis: &str, value: &str) -> Result<(), UnknownWord> {
@@ -338,7 +339,11 @@ impl Study {
             return Ok(());
         }
         let (name, hint) = (&grid.name, hint(value, &known));
-        Err(UnknownWord::new(what, value, format!("the axis `{axis}` of `{name}` has no value `{value}`{hint}")))
+        Err(UnknownWord::new(
+            what,
+            value,
+            format!("the axis `{axis}` of `{name}` has no value `{value}`{hint}"),
+        ))
     }
 }
 
@@ -349,7 +354,11 @@ fn axis_of<'a>(what: &str, grid: &'a StudyGrid, axis: &str) -> Result<&'a GridAx
     let known: Vec<&str> = grid.axes.iter().map(|axis| axis.name.as_str()).chain([FABRIC]).collect();
     let found = grid.axes.iter().find(|known| known.name == axis);
     found.ok_or_else(|| {
-        UnknownWord::new(what, axis, format!("the grid `{}` has no axis `{axis}`{}", grid.name, hint(axis, &known)))
+        UnknownWord::new(
+            what,
+            axis,
+            format!("the grid `{}` has no axis `{axis}`{}", grid.name, hint(axis, &known)),
+        )
     })
 }
 

@@ -2,7 +2,7 @@
 
 use crate::asked::ExtraResults;
 use crate::error::StudyError;
-use crate::file::{AxisValue, StudyGrid, GridAxis, Study, StudyScale};
+use crate::file::{AxisValue, GridAxis, Study, StudyGrid, StudyScale};
 use std::collections::BTreeMap;
 use unrack_rack::{Overrides, Scenario, ValidScenario};
 use unrack_sim::scenario::check_margins;

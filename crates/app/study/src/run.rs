@@ -8,7 +8,7 @@ use crate::programs::ProgramFound;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use unrack_grid::{GridWatch, RunPoint, PointProgress};
+use unrack_grid::{GridWatch, PointProgress, RunPoint};
 use unrack_record::KeptPoints;
 use unrack_sim::run::Ending;
 use unrack_sim::scenario::excluded;

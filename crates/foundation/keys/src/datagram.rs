@@ -153,7 +153,11 @@ impl DatagramOpener {
         if life > self.life {
             (self.life, self.window) = (life, AcceptedNumbers::default());
         }
-        if life < self.life || !self.window.take(number) { OpenedDatagram::Refused } else { OpenedDatagram::Taken(content) }
+        if life < self.life || !self.window.take(number) {
+            OpenedDatagram::Refused
+        } else {
+            OpenedDatagram::Taken(content)
+        }
     }
 }
 

@@ -56,7 +56,7 @@ pub use lines::*;
 pub use manifest::{Manifest, StartedCommand};
 pub use map::*;
 pub use provenance::{Build, Machine};
-pub use run_folder::{RunPurpose, RunFolder, read_json, write_json, write_private_json};
+pub use run_folder::{RunFolder, RunPurpose, read_json, write_json, write_private_json};
 pub use sweep::*;
 pub use table::{RowBatches, read_batches, rows_of, to_batches};
 pub use unrack_units::Warning;

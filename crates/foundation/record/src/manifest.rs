@@ -123,7 +123,8 @@ mod tests {
     #[test]
     fn a_manifest_of_before_builds_had_hashes_is_read() {
         let mut old =
-            serde_json::to_value(StartedCommand::now(Build::for_tests()).manifest(7, None, 0.into())).unwrap();
+            serde_json::to_value(StartedCommand::now(Build::for_tests()).manifest(7, None, 0.into()))
+                .unwrap();
         old["commit"] = serde_json::Value::Null;
         for key in ["tree_changed", "sources"] {
             old.as_object_mut().unwrap().remove(key).unwrap();

@@ -1,6 +1,6 @@
 //! Command line.
 
-use crate::table::{KERNELS, AccessKernel};
+use crate::table::{AccessKernel, KERNELS};
 
 /// Names of sizes, in bytes. The first exceeds the second level of current processors but fits into their last level,
 /// and the second exceeds the last level.

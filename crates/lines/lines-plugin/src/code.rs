@@ -1,6 +1,6 @@
 //! Translated code: blocks as QEMU executes them, and as they are recorded.
 
-use crate::decode::{Decoded, InstructionDecoder, Flow};
+use crate::decode::{Decoded, Flow, InstructionDecoder};
 use crate::qemu::TranslatedBlock;
 use std::collections::HashMap;
 use unrack_lines::instruction::{BlockEnding, CodeBlock, MemoryUse};

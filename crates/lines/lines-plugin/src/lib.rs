@@ -69,7 +69,11 @@ unsafe extern "C" fn qemu_plugin_install(
     }
 }
 
-fn start<'a>(id: qemu::PluginId, info: &Info, arguments: impl Iterator<Item = &'a CStr>) -> Result<(), String> {
+fn start<'a>(
+    id: qemu::PluginId,
+    info: &Info,
+    arguments: impl Iterator<Item = &'a CStr>,
+) -> Result<(), String> {
     // SAFETY: QEMU passes the name of its target as a string that ends in NUL.
     let target = unsafe { CStr::from_ptr(info.target_name) };
     if target != c"x86_64" || info.is_system_emulation {

@@ -175,7 +175,8 @@ impl Mappings {
         if self.known(address).is_none() {
             self.read();
         }
-        let range = self.known(address).unwrap_or(MappedRange { start: address, end: address + 1, name: UNNAMED });
+        let range =
+            self.known(address).unwrap_or(MappedRange { start: address, end: address + 1, name: UNNAMED });
         if range.name != UNNAMED {
             return range;
         }

@@ -8,7 +8,7 @@ use crate::recorder::Recorder;
 use crate::sampling::ThreadSamples;
 use crate::settings::PluginSettings;
 use crate::summary_file::SummaryFile;
-use crate::thread::{ThreadCounts, AccessPiece};
+use crate::thread::{AccessPiece, ThreadCounts};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 

@@ -74,7 +74,12 @@ impl Recorder {
 
     /// Appends a window. If the file becomes too large, it is thinned, together with the samples of the threads that
     /// have the most windows.
-    pub(crate) fn append(&mut self, window: &RecordedWindow, codes: &[&'static Code], samples: &mut ThreadSamples) {
+    pub(crate) fn append(
+        &mut self,
+        window: &RecordedWindow,
+        codes: &[&'static Code],
+        samples: &mut ThreadSamples,
+    ) {
         if self.error.is_some() {
             return;
         }

@@ -1,6 +1,6 @@
 //! State of a thread, which converts its events to executions of blocks and accesses to lines.
 
-use crate::code::{BlockExit as Continuation, Code, AccessSite};
+use crate::code::{AccessSite, BlockExit as Continuation, Code};
 use crate::events::{Event, EventBuffer};
 use crate::predictor::Predictor;
 use crate::process::ProcessState;
@@ -217,7 +217,14 @@ impl State {
 
     /// Processes an access of the current block.
     #[inline]
-    fn access(&mut self, instruction: u16, address: u64, bytes: u8, is_store: bool, shared: &mut ProcessState) {
+    fn access(
+        &mut self,
+        instruction: u16,
+        address: u64,
+        bytes: u8,
+        is_store: bool,
+        shared: &mut ProcessState,
+    ) {
         let Some(current) = &mut self.current else { return };
         // With several threads, QEMU 7.2 was observed to report an access with an instruction index beyond the block.
         // Such an access is attributed to the last instruction.

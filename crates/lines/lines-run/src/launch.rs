@@ -174,7 +174,9 @@ fn program(command: &[OsString]) -> Result<ResolvedProgram, RunError> {
             LeftToKernel::Privileged => {
                 "the program is setuid, setgid or has capabilities: run it as the user it becomes"
             }
-            LeftToKernel::Foreign => "this is no program for x86-64 Linux: name its interpreter if it is a script",
+            LeftToKernel::Foreign => {
+                "this is no program for x86-64 Linux: name its interpreter if it is a script"
+            }
         })
     })
 }

@@ -1,7 +1,7 @@
 //! Programs in a guest, as seen by the process that starts them.
 
 use crate::flow::StreamCredits;
-use crate::seat::GuestSeat;
+use crate::rack_state::GuestRackState;
 use crate::signals::Blocked;
 use crate::wire::{Frame, GuestExit, MOST_BYTES, Program, Stream};
 use std::ffi::{OsStr, OsString};
@@ -27,7 +27,7 @@ const BROKEN_PIPE: u8 = 128 + libc::SIGPIPE as u8;
 ///
 /// # Errors
 /// [`Error::Usage`] if the host is not up, or if the command line is too long; [`Error::Broken`] if the host ends before the program.
-pub fn exec(seat: &GuestSeat, host: &str, words: &[OsString]) -> Result<GuestExit, Error> {
+pub fn exec(seat: &GuestRackState, host: &str, words: &[OsString]) -> Result<GuestExit, Error> {
     let broken = |why: std::io::Error| Error::Broken(format!("host `{host}` cannot be reached: {why}"));
     let signals = Blocked::start().map_err(broken)?;
     let mut from = seat.open(host)?;

@@ -109,7 +109,11 @@ impl RackGuest {
     ///
     /// # Errors
     /// [`Error::Usage`] if the host's state does not allow the change; [`Error::Broken`] if the host does not boot.
-    pub(crate) fn change(self: &Arc<RackGuest>, change: HostChange, common: &Arc<GuestFiles>) -> Result<(), Error> {
+    pub(crate) fn change(
+        self: &Arc<RackGuest>,
+        change: HostChange,
+        common: &Arc<GuestFiles>,
+    ) -> Result<(), Error> {
         match change {
             HostChange::Boot => {
                 self.boot(common)?;

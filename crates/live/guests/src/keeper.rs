@@ -9,9 +9,9 @@ use crate::kernel::InstalledKernel;
 use crate::machine::{QEMU, check_machine};
 use crate::memory;
 use crate::qemu::GuestFiles;
+use crate::rack_state::GuestRackState;
 use crate::request::{DeviceStatus, HostState, RackStatus, Reply, Request};
 use crate::scenario::DeviceKind;
-use crate::seat::GuestSeat;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -50,7 +50,7 @@ struct Keeper {
 /// # Errors
 /// [`Error::Lacking`] if the machine cannot run guests; [`Error::Broken`] if a guest does not boot.
 pub fn serve(folder: &Path, agent: &Path, mut tell: impl FnMut(BootStep) -> bool) -> Result<(), Error> {
-    let Some(seat) = GuestSeat::find(folder)? else {
+    let Some(seat) = GuestRackState::find(folder)? else {
         return Err(Error::Usage(format!("no rack was claimed in {}", folder.display())));
     };
     let rack = seat.scenario()?;

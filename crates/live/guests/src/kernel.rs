@@ -52,7 +52,11 @@ impl InstalledKernel {
             let image = image.display();
             return Err(Error::Lacking(format!("{image} cannot be read ({why}): `sudo chmod +r {image}`")));
         }
-        Ok(InstalledKernel { modules: Modules::read(&modules.join(version))?, version: version.clone(), image })
+        Ok(InstalledKernel {
+            modules: Modules::read(&modules.join(version))?,
+            version: version.clone(),
+            image,
+        })
     }
 
     /// Returns the kernel as an ELF file, which QEMU starts without unpacking it in the guest. If QEMU emulates the processor, unpacking in
@@ -129,8 +133,11 @@ mod tests {
     fn the_newest_kernel_with_modules_is_found() {
         let folder = TestFolder::new("kernel");
         let (boot, modules) = (folder.join("boot"), folder.join("modules"));
-        let find =
-            || InstalledKernel::find_in(&boot, &modules).map(|kernel| kernel.version).map_err(|why| why.to_string());
+        let find = || {
+            InstalledKernel::find_in(&boot, &modules)
+                .map(|kernel| kernel.version)
+                .map_err(|why| why.to_string())
+        };
         assert!(find().unwrap_err().contains("linux-image-amd64"));
         std::fs::create_dir(&boot).unwrap();
         for version in ["6.9.0-1", "6.10.0-2", "6.11.0-1"] {

@@ -3,7 +3,7 @@
 use crate::accelerator::Accelerator;
 use crate::agent::PORT;
 use crate::doorbell::Doorbells;
-use crate::engine::{GuestEngine, Engines};
+use crate::engine::{Engines, GuestEngine};
 use crate::initramfs::{DOORBELL_SLOT, NAME_VARIABLE, ROOT_TAG};
 use crate::machine::QEMU;
 use crate::memory::{inherit, path};
@@ -45,7 +45,12 @@ pub(crate) struct GuestSockets {
 }
 
 /// Returns the command that runs a guest. The command ends together with the thread that starts it.
-pub(crate) fn command(common: &GuestFiles, engine: &GuestEngine, host: &GuestHost, sockets: &GuestSockets) -> Command {
+pub(crate) fn command(
+    common: &GuestFiles,
+    engine: &GuestEngine,
+    host: &GuestHost,
+    sockets: &GuestSockets,
+) -> Command {
     let device = &common.device;
     let GuestEngine { accelerator, kernel } = engine;
     let GuestSockets { port, doorbell } = sockets;

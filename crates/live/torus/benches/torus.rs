@@ -6,7 +6,7 @@
 
 use std::net::UdpSocket;
 use std::time::Instant;
-use unrack_keys::datagram::{OpenedDatagram, DatagramOpener, PeerState, SharedKey};
+use unrack_keys::datagram::{DatagramOpener, OpenedDatagram, PeerState, SharedKey};
 use unrack_protocol::r2c2::Params;
 use unrack_rack::{LinkSpec, Overrides, Scenario};
 use unrack_torus::{Emulation, LiveOutcome, LiveReport, TorusPlan};

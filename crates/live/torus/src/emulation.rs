@@ -3,12 +3,12 @@
 use crate::line::Line;
 use crate::node::{LiveCounters, Node};
 use crate::plan::TorusPlan;
-use crate::report::{RunLedger, LiveReport, ThreadReport, Told, Totals, empty_histogram};
+use crate::report::{LiveReport, RunLedger, ThreadReport, Told, Totals, empty_histogram};
 use crate::seeker;
-use crate::site::{PacketInFlight, Outlet, Queues, LinkSite};
+use crate::site::{LinkSite, Outlet, PacketInFlight, Queues};
 use crate::tap::Tap;
-use crate::thread::{Callers, Clock, ThreadCommand, NodeSeat, Sleeper, Submission, Worker, ring_places};
-use crate::udp::{Acquaintance, Door, UdpReceiver, Exit, RemoteLink, Machines, UdpTraffic};
+use crate::thread::{Callers, Clock, NodeSeat, Sleeper, Submission, ThreadCommand, Worker, ring_places};
+use crate::udp::{Acquaintance, Door, Exit, Machines, RemoteLink, UdpReceiver, UdpTraffic};
 use rtrb::Consumer;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -175,7 +175,8 @@ impl Emulation {
             socket.try_clone().map_err(|why| Error::Lacking(format!("no second use of a socket: {why}")))?;
         let pairs = machines.pairs();
         let is_sealed = !pairs.is_empty();
-        let acquaintance = |(at, pair): (&SocketAddr, &Arc<PeerState>)| (*at, Acquaintance::new(pair.clone()));
+        let acquaintance =
+            |(at, pair): (&SocketAddr, &Arc<PeerState>)| (*at, Acquaintance::new(pair.clone()));
         let openers = pairs.iter().map(acquaintance).collect();
         let exit = Exit {
             lanes: ends.lanes,

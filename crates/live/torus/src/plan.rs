@@ -10,7 +10,7 @@ use unrack_protocol::r2c2::rates::Rates;
 use unrack_protocol::r2c2::{Params, RateControl, Routing};
 use unrack_rack::graph::Graph;
 use unrack_rack::{
-    BufferSize, Cabling, ScheduledFailure, Faults, Headers, LinkSpec, NetworkSpec, Outage, TopologySpec,
+    BufferSize, Cabling, Faults, Headers, LinkSpec, NetworkSpec, Outage, ScheduledFailure, TopologySpec,
 };
 use unrack_units::{Bytes, Time};
 

@@ -1,7 +1,7 @@
 //! Reports of threads during a run, and the report of the whole run.
 
 use crate::content::Arrived;
-use crate::node::{SourceFlow, LiveCounters};
+use crate::node::{LiveCounters, SourceFlow};
 use crate::site::Queues;
 use hdrhistogram::Histogram;
 use std::collections::HashMap;

@@ -2,7 +2,7 @@
 
 use crate::content::{self, Checks};
 use crate::line::Line;
-use crate::node::{NodeServices, Event, SourceFlow, Packet};
+use crate::node::{Event, NodeServices, Packet, SourceFlow};
 use crate::plan::TorusPlan;
 use crate::report::{ThreadReport, Told, empty_histogram};
 use crate::tap::Tap;

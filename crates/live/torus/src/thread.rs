@@ -3,7 +3,7 @@
 use crate::node::{LiveCounters, Node};
 use crate::plan::TorusPlan;
 use crate::report::{Told, Totals};
-use crate::site::{PacketInFlight, Queues, LinkSite};
+use crate::site::{LinkSite, PacketInFlight, Queues};
 use crate::sleep::SleepTime;
 use hdrhistogram::Histogram;
 use rtrb::Consumer;

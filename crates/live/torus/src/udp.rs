@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
-use unrack_keys::datagram::{OpenedDatagram, DatagramOpener, PeerState, SharedKey, new_life};
+use unrack_keys::datagram::{DatagramOpener, OpenedDatagram, PeerState, SharedKey, new_life};
 use unrack_keys::policy::is_loopback;
 use unrack_live::Error;
 use unrack_protocol::r2c2::packet::{DATA_HEADER, Hello};

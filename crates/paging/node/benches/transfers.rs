@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use unrack_node::{Listen, Options, RunningNode};
-use unrack_pager::node::{Address, Client, PageCompletion, NodeSettings, Tuning};
+use unrack_pager::node::{Address, Client, NodeSettings, PageCompletion, Tuning};
 use unrack_units::Bytes;
 use unrack_wire::PAGE;
 

@@ -1,6 +1,6 @@
 //! Part of a node's capacity and of a client's share that one session has.
 
-use unrack_keys::shares::{ShareAccount, NoRoom};
+use unrack_keys::shares::{NoRoom, ShareAccount};
 
 /// Pages that one session has taken from its client's account. The session first uses its reservation, and then takes pages one by one. All
 /// pages are returned to the account on drop.

@@ -1,7 +1,7 @@
 //! Threads made by `clone` directly, not by the threads library. For the library, the program stays single-threaded if it was, and
 //! therefore keeps its fast paths and its thread count.
 
-use crate::{den, sys};
+use crate::{reserved_region, sys};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use rustix::io::Errno;
@@ -35,7 +35,7 @@ pub(crate) unsafe fn start(
     let files = if shares_files { libc::CLONE_FILES } else { 0 };
     let untraced = if UNTRACED.load(Relaxed) { libc::CLONE_UNTRACED } else { 0 };
     // SAFETY: the caller guarantees what `clone` requires.
-    match unsafe { sys::clone(FLAGS | files | untraced, den::stack_top(stack), main, argument) } {
+    match unsafe { sys::clone(FLAGS | files | untraced, reserved_region::stack_top(stack), main, argument) } {
         started if started > 0 => Ok(()),
         _ => Err(Errno::AGAIN),
     }

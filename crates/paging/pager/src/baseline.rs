@@ -9,7 +9,7 @@ use crate::control::{ControlHead, ProcessSlot};
 use crate::memory::Memory;
 use crate::pagemap::count;
 use crate::sys::{self, now_ns, used_ns};
-use crate::{den, heap};
+use crate::{heap, reserved_region};
 use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -128,7 +128,12 @@ impl Baseline {
 
 /// Returns the number of the pager's own pages that are present.
 fn own_pages(pagemap: BorrowedFd) -> u64 {
-    den::OWN.iter().map(|part| count(pagemap, den::heap() + part.start, den::heap() + part.end, false)).sum()
+    reserved_region::OWN
+        .iter()
+        .map(|part| {
+            count(pagemap, reserved_region::heap() + part.start, reserved_region::heap() + part.end, false)
+        })
+        .sum()
 }
 
 #[cfg(test)]
@@ -138,13 +143,18 @@ mod tests {
 
     #[test]
     fn the_pagers_own_pages_are_counted_and_the_arenas_are_not() {
-        den::reserve().unwrap();
-        den::open_heap(0, PAGE).unwrap();
-        den::open_arena(PAGE).unwrap();
-        den::open_block(9, PAGE, 3 * PAGE).unwrap();
+        reserved_region::reserve().unwrap();
+        reserved_region::open_heap(0, PAGE).unwrap();
+        reserved_region::open_arena(PAGE).unwrap();
+        reserved_region::open_block(9, PAGE, 3 * PAGE).unwrap();
         let pagemap = rustix::fs::open(c"/proc/self/pagemap", OFlags::RDONLY, Mode::empty()).unwrap();
         let before = own_pages(pagemap.as_fd());
-        for page in [den::block(9) + PAGE, den::block(9) + 3 * PAGE, den::heap() + 9 * PAGE, den::arena()] {
+        for page in [
+            reserved_region::block(9) + PAGE,
+            reserved_region::block(9) + 3 * PAGE,
+            reserved_region::heap() + 9 * PAGE,
+            reserved_region::arena(),
+        ] {
             // SAFETY: mapped above, and used by no other test.
             unsafe { (page as *mut u8).write_volatile(1) };
         }

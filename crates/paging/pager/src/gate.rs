@@ -9,7 +9,7 @@
 //! `BUSY` and then reads `CLOSED`. Because all four accesses are sequentially consistent, at least one side sees the flag of the other.
 
 use crate::control::{ControlHead, Unpaged};
-use crate::{carried, den};
+use crate::{carried, reserved_region};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst,
 };
@@ -181,9 +181,9 @@ fn ring() {
     if is_filtered() {
         return core::hint::spin_loop();
     }
-    let bell = den::doorbell();
+    let bell = reserved_region::doorbell();
     // SAFETY: the doorbell has no contents. Dropping it makes the next read a fault.
-    unsafe { den::forget(bell, den::DOORBELL_BYTES) };
+    unsafe { reserved_region::forget(bell, reserved_region::DOORBELL_BYTES) };
     // SAFETY: mapped and readable. The read returns when the pager has answered.
     unsafe { (bell as *const AtomicUsize).as_ref() }.expect("the den is reserved").load(Relaxed);
 }

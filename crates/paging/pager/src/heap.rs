@@ -4,7 +4,7 @@
 //! suffices, because the pager is one thread and the few other callers run before the program does. In the child of a fork, whose pager
 //! starts afresh, [`reset`] drops all allocations at once.
 
-use crate::den;
+use crate::reserved_region;
 use crate::sys::PAGE;
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
@@ -58,16 +58,16 @@ impl State {
         }
         let size = 1usize << class;
         let at = self.used.next_multiple_of(size);
-        self.opened = den::open_heap(self.opened, at + size).ok()?;
+        self.opened = reserved_region::open_heap(self.opened, at + size).ok()?;
         self.used = at + size;
-        Some(den::heap() + at)
+        Some(reserved_region::heap() + at)
     }
 }
 
 // SAFETY: blocks are disjoint, aligned to their size, and live until `dealloc`.
 unsafe impl GlobalAlloc for PagerHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if den::reserve().is_err() {
+        if reserved_region::reserve().is_err() {
             return core::ptr::null_mut();
         }
         with_state(|state| state.take(class(layout)).map_or(core::ptr::null_mut(), |block| block as *mut u8))
@@ -96,7 +96,7 @@ pub unsafe fn reset() {
     HEAP.lock.store(false, Release);
     with_state(|state| {
         // SAFETY: the caller guarantees that no allocation is used again.
-        unsafe { den::forget(den::heap(), state.opened) };
+        unsafe { reserved_region::forget(reserved_region::heap(), state.opened) };
         state.free = [0; 48];
         state.used = 0;
     })

@@ -48,23 +48,23 @@ pub mod bare_thread;
 pub mod blocking;
 mod carried;
 pub mod control;
-pub mod den;
 pub mod door;
 #[cfg(target_arch = "x86_64")]
 pub mod fast;
 pub mod gate;
 pub mod handed;
 pub mod heap;
-pub mod kept;
 pub mod link;
 pub mod moves;
 mod naps;
 pub mod node;
 pub mod pagemap;
 pub mod pins;
+pub mod reserved_region;
 pub mod spool;
 pub mod sys;
 pub mod table;
+pub mod unevictable;
 
 mod baseline;
 mod maps;

@@ -1,7 +1,7 @@
 //! Memory of this process that can be remote: `/proc/self/maps`, read without the C library.
 
-use crate::den;
 use crate::pins;
+use crate::reserved_region;
 use crate::sys::decimal;
 use alloc::vec::Vec;
 use rustix::fd::BorrowedFd;
@@ -15,11 +15,17 @@ pub(crate) struct PageableArea {
 }
 
 /// Reads the areas of this process, lowest address first. `text` is a buffer for reuse.
-pub(crate) fn read_areas(maps: BorrowedFd, text: &mut Vec<u8>, areas: &mut Vec<PageableArea>) -> Result<(), Errno> {
+pub(crate) fn read_areas(
+    maps: BorrowedFd,
+    text: &mut Vec<u8>,
+    areas: &mut Vec<PageableArea>,
+) -> Result<(), Errno> {
     let len = read_all(maps, text)?;
     areas.clear();
     parse_areas(&text[..len], areas);
-    areas.retain(|area| !den::contains(area.start) && !(area.start..area.end).contains(&pins::own_data()));
+    areas.retain(|area| {
+        !reserved_region::contains(area.start) && !(area.start..area.end).contains(&pins::own_data())
+    });
     Ok(())
 }
 

@@ -2,13 +2,13 @@
 
 use crate::carried::CarriedFiles;
 use crate::control::ControlHead;
-use crate::kept::kept_pages;
 use crate::maps::{self, PageableArea};
 use crate::moves::{self, Moved};
 use crate::pagemap::{self, PageRegion};
 use crate::stride::MOST_AHEAD;
 use crate::sys::{self, PAGE, Uffd};
-use crate::{den, gate};
+use crate::unevictable::unevictable_pages;
+use crate::{gate, reserved_region};
 use alloc::vec::Vec;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -40,7 +40,7 @@ impl Memory {
         (maps, statm, pagemap): (OwnedFd, OwnedFd, OwnedFd),
     ) -> Result<Memory, Errno> {
         // Moves need a registered destination. The part of the arena that is not opened yet may be registered as well.
-        uffd.register(den::arena(), den::ARENA_SLOTS * PAGE)?;
+        uffd.register(reserved_region::arena(), reserved_region::ARENA_SLOTS * PAGE)?;
         Ok(Memory { uffd, maps, statm, pagemap })
     }
 
@@ -94,7 +94,7 @@ impl Memory {
     /// Returns the number of private pages that cannot be evicted. `text` is a buffer for reuse.
     pub(crate) fn kept_pages(&self, text: &mut Vec<u8>) -> u64 {
         let read = maps::read_all(self.maps.as_fd(), text);
-        read.map_or(0, |len| kept_pages(&text[..len], self.pagemap.as_fd()))
+        read.map_or(0, |len| unevictable_pages(&text[..len], self.pagemap.as_fd()))
     }
 
     /// Reads the areas that can be remote, lowest address first. `text` is a buffer for reuse.

@@ -20,9 +20,9 @@ use crate::memory::Memory;
 use crate::pagemap::PageRegion;
 use crate::peak::Peak;
 use crate::sys::{PAGE, now_ns};
-use crate::table::{RecordId, PageList, PageTable, PageRecord, State};
+use crate::table::{PageList, PageRecord, PageTable, RecordId, State};
 use crate::transfers::TransferAccounts;
-use crate::{den, gate};
+use crate::{gate, reserved_region};
 use alloc::vec::Vec;
 use core::ops::Deref;
 use core::sync::atomic::Ordering::Relaxed;
@@ -116,7 +116,7 @@ impl Residency {
     /// Starts tracking the page at `address`.
     pub(crate) fn track(&mut self, address: usize) -> RecordId {
         let id = self.table.insert(address);
-        if den::open_arena((id as usize + 1) * PAGE).is_err() {
+        if reserved_region::open_arena((id as usize + 1) * PAGE).is_err() {
             gate::die(self.control, "no address space left for the arena of taken pages");
         }
         id
@@ -253,7 +253,11 @@ impl Residency {
     }
 
     /// Chooses pages to take out of the program: the oldest active ones for which `fate` agrees. Looks at no more than `most` pages.
-    pub(crate) fn choose(&mut self, most: usize, mut fate: impl FnMut(RecordId, &PageRecord) -> PageFate) -> EvictionBatch {
+    pub(crate) fn choose(
+        &mut self,
+        most: usize,
+        mut fate: impl FnMut(RecordId, &PageRecord) -> PageFate,
+    ) -> EvictionBatch {
         let mut batch = EvictionBatch { ids: [0; BATCH], len: 0 };
         let mut next = self.table.oldest(PageList::Active);
         for _ in 0..self.table.len(PageList::Active).min(most) {
@@ -275,7 +279,8 @@ impl Residency {
     /// Returns how many of the first records are neighbours, both in the program and in the arena.
     pub(crate) fn run_length(&self, records: &[RecordId]) -> usize {
         let address = |id| self.table.get(id).address;
-        let follows = |pair: &[RecordId]| pair[1] == pair[0] + 1 && address(pair[1]) == address(pair[0]) + PAGE;
+        let follows =
+            |pair: &[RecordId]| pair[1] == pair[0] + 1 && address(pair[1]) == address(pair[0]) + PAGE;
         1 + records.windows(2).take_while(|pair| follows(pair)).count()
     }
 
@@ -290,7 +295,7 @@ impl Residency {
     /// Compares the contents of an inactive page, which are in its slot, with the remote copy.
     pub(crate) fn leaving(&self, id: RecordId) -> Leaving {
         let record = self.table.get(id);
-        let hash = hash_of(den::slot(id));
+        let hash = hash_of(reserved_region::slot(id));
         Leaving { id, changed: record.dirty || hash != record.hash, hash }
     }
 
@@ -395,7 +400,7 @@ mod tests {
 
     /// Makes the bookkeeping of two processes of one run.
     fn run() -> (&'static ControlHead, [Residency; 2]) {
-        den::reserve().unwrap();
+        reserved_region::reserve().unwrap();
         // SAFETY: all fields are atomics, for which zero is valid.
         let control: &'static ControlHead = Box::leak(unsafe { Box::new(std::mem::zeroed()) });
         control.settings.limit_pages.store(LIMIT, Relaxed);

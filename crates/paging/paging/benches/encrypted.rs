@@ -10,7 +10,7 @@ use unrack_keys::folder::trust;
 use unrack_keys::{EncryptionPolicy, Keys};
 use unrack_node::{Listen, Options, RunningNode};
 use unrack_pager::control::PagerSettings as Control;
-use unrack_pager::node::{Address, Client, PageCompletion, NodeSettings};
+use unrack_pager::node::{Address, Client, NodeSettings, PageCompletion};
 use unrack_paging::MemoryNode;
 use unrack_units::Bytes;
 

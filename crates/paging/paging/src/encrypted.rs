@@ -49,7 +49,8 @@ impl Encryption {
         let path = folder.path(SOCKET);
         let listener = UnixListener::bind(&path)
             .map_err(PagingError::failed(format_args!("listen at {}", path.display())))?;
-        let shared = Arc::new(StreamState { node, keys, stop: AtomicBool::new(false), failure: Mutex::default() });
+        let shared =
+            Arc::new(StreamState { node, keys, stop: AtomicBool::new(false), failure: Mutex::default() });
         let theirs = shared.clone();
         std::thread::Builder::new()
             .name("unrack-tls".into())

@@ -4,8 +4,8 @@ use crate::elf::PagerEntry;
 use crate::ending::EndingState;
 use crate::family::{self, ProcessFamily};
 use crate::job::{CheckedProgram, OutputTarget};
+use crate::placeholder::Placeholder;
 use crate::program_end::ProgramEnd;
-use crate::seat::ProgramSeat;
 use crate::signals::{EndRequests, SignalGuard};
 use crate::trace::{self, AnyHandler, Tracer};
 use crate::{PagingError, guard, proc};
@@ -64,7 +64,7 @@ pub(crate) struct Launch<'a> {
     /// Time at which the program is ended if it still runs.
     pub until: Option<Instant>,
     /// Process that becomes the program; `None` if a child of this process becomes it.
-    pub seat: Option<&'a ProgramSeat>,
+    pub seat: Option<&'a Placeholder>,
     /// If false, the program is started as a child of this process even if there is a seat.
     pub may_be_traced: bool,
     /// Time that processes may continue after their program has ended.
@@ -256,7 +256,7 @@ struct ProgramRun<'a> {
     watch: &'a SignalGuard,
     family: &'a ProcessFamily,
     program: LaunchedProcess<'a>,
-    seat: Option<&'a ProgramSeat>,
+    seat: Option<&'a Placeholder>,
     started: Instant,
     until: Option<Instant>,
     grace: Duration,
@@ -292,7 +292,7 @@ impl ProgramRun<'_> {
 
     /// Returns whether the seat's process, which the user started, was killed although the program runs outside it.
     fn is_seat_lost(&self) -> bool {
-        matches!(self.program, LaunchedProcess::AsOurChild(..)) && self.seat.is_some_and(ProgramSeat::is_lost)
+        matches!(self.program, LaunchedProcess::AsOurChild(..)) && self.seat.is_some_and(Placeholder::is_lost)
     }
 
     /// Returns the signals that asked for the end of the run. A program in its seat handles its signals itself, unless it is stuck.

@@ -4,7 +4,7 @@ use crate::PagingError;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use std::path::{Path, PathBuf};
-use unrack_pager::{blocking, den, pagemap, sys};
+use unrack_pager::{blocking, pagemap, reserved_region, sys};
 
 const LIBRARY: &str = "libunrack_preload.so";
 /// Environment variable with the path of the preload library, for when it is not near the executable.
@@ -39,10 +39,10 @@ pub fn check_machine() -> Result<(), PagingError> {
 /// Checks the limit on address space. The pager reserves addresses when it starts, and the limit counts reserved addresses like used ones.
 fn check_address_space() -> Result<(), PagingError> {
     match getrlimit(Resource::As).current {
-        Some(limit) if limit < den::LEN as u64 => Err(PagingError::Lacking(format!(
+        Some(limit) if limit < reserved_region::LEN as u64 => Err(PagingError::Lacking(format!(
             "the pager reserves {} GiB of address space, but the limit here is {} MiB: raise it, for example by \
              `ulimit -v unlimited`",
-            den::LEN >> 30,
+            reserved_region::LEN >> 30,
             limit >> 20
         ))),
         _ => Ok(()),

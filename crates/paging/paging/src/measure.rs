@@ -11,8 +11,8 @@ use crate::job::{CheckedProgram, OutputTarget};
 use crate::launch::{self, Launch, RunObserver};
 use crate::local::{self, LocalMemory, Unseen};
 use crate::memory_node::{MemoryNode, RemoteNode};
+use crate::placeholder::Placeholder;
 use crate::program_end::ProgramEnd;
-use crate::seat::ProgramSeat;
 use crate::silence::SilenceWarnings;
 use crate::trace::AnyHandler;
 use crate::{PagingError, capture, proc};
@@ -57,7 +57,7 @@ pub struct RunSetup<'a> {
     /// Time at which the program is ended if it still runs.
     pub until: Option<Instant>,
     /// Process that becomes the program. Its parent gets the program's exit status when the seat is dropped.
-    pub seat: Option<&'a ProgramSeat>,
+    pub seat: Option<&'a Placeholder>,
     /// Time that processes may continue after the program has ended; `None` means 500 ms.
     pub grace: Option<Duration>,
     /// Most pages that are fetched ahead at once in blocking mode; 0 disables read-ahead.
@@ -444,8 +444,13 @@ impl<'a> Watcher<'a> {
     fn meet(&mut self, pid: u32) {
         let executable = proc::executable(pid);
         let now = Instant::now();
-        let fresh =
-            || KnownProcess { executable: None, since: now, is_settled: false, has_pager: true, is_attached: false };
+        let fresh = || KnownProcess {
+            executable: None,
+            since: now,
+            is_settled: false,
+            has_pager: true,
+            is_attached: false,
+        };
         let known = self.known.entry(pid).or_insert_with(fresh);
         if known.executable != executable {
             *known = KnownProcess { executable, ..fresh() };
@@ -533,7 +538,10 @@ impl RunObserver for Watcher<'_> {
         members.iter().for_each(|pid| self.meet(*pid));
         self.find_unpaged();
         if self.next_headroom <= Instant::now() {
-            note_headroom(self.control, members.first().and_then(|pid| MemoryHeadroom::of_process(*pid)).as_ref());
+            note_headroom(
+                self.control,
+                members.first().and_then(|pid| MemoryHeadroom::of_process(*pid)).as_ref(),
+            );
             self.next_headroom = Instant::now() + HEADROOM_PACE;
         }
         let without: Vec<u32> =

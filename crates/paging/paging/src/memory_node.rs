@@ -115,7 +115,10 @@ impl MemoryNode {
     /// If no node exists at the address, it does not answer in time, or it refuses; the error names the case.
     pub fn greet(&self, timeout: Duration) -> Result<(), PagingError> {
         let timeout_ns = nanoseconds(timeout);
-        match Client::connect(&node::NodeSettings { timeout_ns, ..node::NodeSettings::new(self.address.clone()) }) {
+        match Client::connect(&node::NodeSettings {
+            timeout_ns,
+            ..node::NodeSettings::new(self.address.clone())
+        }) {
             Ok(_) => Ok(()),
             Err(error) => Err(PagingError::Lacking(self.failure().unwrap_or_else(|| error.to_string()))),
         }

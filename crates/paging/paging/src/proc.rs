@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use unrack_pager::kept::{kept_pages, line_can_be_remote};
+use unrack_pager::unevictable::{line_can_be_remote, unevictable_pages};
 
 /// Bytes of a page.
 pub(crate) const PAGE: u64 = unrack_basis::PAGE as u64;
@@ -274,7 +274,7 @@ fn private_in(smaps: &str) -> Option<PrivateMemory> {
 pub(crate) fn kept_bytes(pid: u32) -> Option<u64> {
     let maps = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
     let pagemap = std::fs::File::open(format!("/proc/{pid}/pagemap")).ok()?;
-    Some(kept_pages(&maps, pagemap.as_fd()).saturating_mul(PAGE))
+    Some(unevictable_pages(&maps, pagemap.as_fd()).saturating_mul(PAGE))
 }
 
 /// Returns the proportional bytes of shared memory; `None` if this user may not read them.

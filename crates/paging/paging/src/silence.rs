@@ -87,7 +87,8 @@ mod tests {
         let folder = ScratchFolder::fast().unwrap();
         let control = ControlFile::create(&folder.path("control"), &[]).unwrap();
         let node = "10.0.0.2:7000".parse().unwrap();
-        let mut silence = SilenceWarnings::new(RemoteNode { at: &node, page_timeout: Duration::from_secs(2) });
+        let mut silence =
+            SilenceWarnings::new(RemoteNode { at: &node, page_timeout: Duration::from_secs(2) });
         let begin = Instant::now();
         let mut after = |ms: u64, waited_ms: u64| {
             let slot = &control.slots[control.take_slot(std::process::id()).unwrap()];

@@ -108,7 +108,12 @@ pub fn footprint(job: &CheckedProgram, weighed_by: Option<&Build>) -> Result<Wei
 /// Runs the program natively without output, and prints a message if that takes long.
 fn watched(job: &CheckedProgram) -> Result<NativeRun, PagingError> {
     let says_so_after = Some(Instant::now() + LONG);
-    native_with(job, &OutputTarget::Discarded, None, MemorySampler { says_so_after, ..MemorySampler::default() })
+    native_with(
+        job,
+        &OutputTarget::Discarded,
+        None,
+        MemorySampler { says_so_after, ..MemorySampler::default() },
+    )
 }
 
 /// Checks that the program ended by itself in a native run, because the peak of a run that was cut off is not the program's footprint.

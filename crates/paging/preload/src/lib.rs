@@ -71,7 +71,7 @@ extern "C" fn at_load() {
 }
 
 fn begin(path: &CStr) -> Result<(), rustix::io::Errno> {
-    unrack_pager::den::reserve()?;
+    unrack_pager::reserved_region::reserve()?;
     let control = attached::attach(path)?;
     if control.settings.limit_pages.load(Relaxed) == u64::MAX {
         return Ok(());

@@ -5,10 +5,10 @@
 use crate::next;
 use libc::rlimit;
 use std::ffi::{c_int, c_uint};
-use unrack_pager::{attached, den};
+use unrack_pager::{attached, reserved_region};
 
 /// Bytes that the kernel counts although the program does not know about them.
-const RESERVED: u64 = den::LEN as u64;
+const RESERVED: u64 = reserved_region::LEN as u64;
 
 fn is_counted(resource: libc::c_uint) -> bool {
     resource == libc::RLIMIT_AS as libc::c_uint && attached::control().is_some()

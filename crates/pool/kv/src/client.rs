@@ -1,13 +1,14 @@
 //! Client of a store, and views of its values.
 
 use crate::wire::{
-    self, DELETE, ValuePosition, GET, HEADER, Header, LET_GO, MOST_KEY, MOST_PLACES, PUT, PUT_IF, READ, VERSION,
+    self, DELETE, GET, HEADER, Header, LET_GO, MOST_KEY, MOST_PLACES, PUT, PUT_IF, READ, VERSION,
+    ValuePosition,
 };
 use std::path::Path;
 use std::sync::{Condvar, Mutex, PoisonError};
 use unrack_rpc::client::{Options, Request, Response};
 use unrack_rpc::view::{View, ViewMut};
-use unrack_rpc::{Method, EntryStatus};
+use unrack_rpc::{EntryStatus, Method};
 
 /// Size in bytes from which a value is released as soon as the client no longer reads it.
 const LARGE: u64 = 64 << 10;
@@ -104,7 +105,9 @@ impl Client {
                 Err(error) => return Err(error),
                 Ok(answer) => {
                     let version = answer.body().get(0).ok();
-                    return Ok(version.map(|version| Value { contents: ValueContents::Copied(answer), version }));
+                    return Ok(
+                        version.map(|version| Value { contents: ValueContents::Copied(answer), version })
+                    );
                 }
             }
         }
@@ -179,7 +182,9 @@ impl Client {
     ) -> Result<Response<'_>, Error> {
         let request = self.request(header, key, value_bytes, room, write)?;
         request.call(method).map_err(|error| match error {
-            unrack_rpc::Error::Refused { peer, status } if status == EntryStatus(EntryStatus::SERVICE + wire::FULL) => {
+            unrack_rpc::Error::Refused { peer, status }
+                if status == EntryStatus(EntryStatus::SERVICE + wire::FULL) =>
+            {
                 Error::Full(peer)
             }
             error => error.into(),

@@ -147,7 +147,9 @@ const KINDS: [RecordOperation; 3] =
 
 impl OperationHistograms {
     fn new() -> OperationHistograms {
-        OperationHistograms(KINDS.map(|_| Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are ours")))
+        OperationHistograms(
+            KINDS.map(|_| Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are ours")),
+        )
     }
 
     /// Returns the histogram of one kind of operation.

@@ -1,11 +1,11 @@
 //! The store's methods, served over a pool.
 
 use crate::store::{OutOfMemory, Store, StoreCounts};
-use crate::wire::{ValuePosition, HEADER, Header, MOST_KEY, VERSION};
+use crate::wire::{HEADER, Header, MOST_KEY, VERSION, ValuePosition};
 use crate::{client::Error, wire};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use unrack_rpc::server::{Answered, Call, Options, CallRefusal, RunningService};
+use unrack_rpc::server::{Answered, Call, CallRefusal, Options, RunningService};
 use unrack_rpc::{Server, server};
 
 /// A running store. Dropping it ends the service and frees the values.

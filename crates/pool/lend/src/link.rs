@@ -2,7 +2,7 @@
 
 use crate::arenas::Arenas;
 use crate::reference::{self, LoanNumbers};
-use crate::returns::{Returns, ReturnWatch, lock};
+use crate::returns::{ReturnWatch, Returns, lock};
 use crate::{Error, LentBuffer, Loan};
 use rustix::fd::OwnedFd;
 use std::os::unix::net::UnixStream;

@@ -21,7 +21,6 @@
 //! | [`wire`] | the protocol between a process and the manager |
 
 pub mod arena;
-pub mod bells;
 pub mod cache_control;
 pub mod client;
 pub mod hosts;
@@ -32,13 +31,14 @@ pub mod process;
 pub mod socket;
 pub mod space;
 pub mod sync;
+pub mod wakeups;
 pub mod wire;
 
 pub use arena::{Arena, Buffer, Cache};
-pub use bells::{BELLS, Bell, Bells, LOST_RING, PeerBell, Rung};
 pub use cache_control::LINE;
 pub use client::{Channel, Client, Error, Offer, Pin, Segment, Service};
 pub use manager::{Manager, Options};
+pub use wakeups::{BELLS, LOST_RING, PeerWakeup, WakesSent, Wakeup, Wakeups};
 
 /// Size of a section in bytes: one huge page (DRack §4.2).
 pub const SECTION: u64 = 2 << 20;

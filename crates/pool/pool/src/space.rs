@@ -1,6 +1,6 @@
 //! The pool's address space in this process. It is reserved once, and segments are mapped into it as they are granted.
 
-use crate::cache_control::{AnyMemory, Coherent, Incoherent, MemoryKind, IncoherentModel, Uncached};
+use crate::cache_control::{AnyMemory, Coherent, Incoherent, IncoherentModel, MemoryKind, Uncached};
 use crate::interleave::Interleave;
 use crate::wire::{Access, Extent};
 use crate::{PAGE, SECTION};
@@ -46,7 +46,8 @@ impl MappedSpace {
         let bytes = usize::try_from(bytes).map_err(|_| Errno::NOMEM)?;
         let shared = reserve(bytes)?;
         let memory = AnyMemory::Coherent(Coherent);
-        let mut space = MappedSpace { base: shared, shared, bytes, memory, whole: false, mapped: Mutex::default() };
+        let mut space =
+            MappedSpace { base: shared, shared, bytes, memory, whole: false, mapped: Mutex::default() };
         space.memory = match mode {
             MemoryKind::Coherent => AnyMemory::Coherent(Coherent),
             MemoryKind::Uncached => AnyMemory::Uncached(Uncached),

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use unrack_basis::SplitMix64;
 use unrack_rpc::Client;
-use unrack_rpc::client::{Options, PendingCall, CallWindow};
+use unrack_rpc::client::{CallWindow, Options, PendingCall};
 use unrack_rpc::server::{Answered, Call, CallRefusal};
 use unrack_rpc::view::{View, ViewMut};
 

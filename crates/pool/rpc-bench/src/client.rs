@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use unrack_rpc::client::{Options, PendingCall, CallWindow};
+use unrack_rpc::client::{CallWindow, Options, PendingCall};
 use unrack_rpc::{Client, WaitPolicy};
 
 /// Load that a client makes.
@@ -38,8 +38,11 @@ pub fn histogram() -> Histogram<u64> {
 
 impl BenchLoad {
     fn connect(&self, pool: &Path) -> Result<Vec<Client>, Error> {
-        let options =
-            || Options { waiting: self.waiting, window: CallWindow::Fixed(self.window), ..Options::default() };
+        let options = || Options {
+            waiting: self.waiting,
+            window: CallWindow::Fixed(self.window),
+            ..Options::default()
+        };
         let connect = || Client::connect(pool, SERVICE, options());
         let mut clients = vec![connect()?];
         while clients.len() < usize::from(self.connections) {

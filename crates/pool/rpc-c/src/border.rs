@@ -11,7 +11,10 @@ use unrack_rpc::WaitPolicy;
 ///
 /// # Safety
 /// `error` must be null or writable.
-pub(crate) unsafe fn run(error: *mut *mut CallFailure, body: impl FnOnce() -> Result<(), CallFailure>) -> CallStatus {
+pub(crate) unsafe fn run(
+    error: *mut *mut CallFailure,
+    body: impl FnOnce() -> Result<(), CallFailure>,
+) -> CallStatus {
     let ended = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err(CallFailure::panicked()));
     let failure = match ended {
         Ok(()) => return CallStatus::Ok,

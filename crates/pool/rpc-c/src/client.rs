@@ -13,7 +13,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-use unrack_rpc::client::{Options, PendingCall, Request, Response, CallWindow};
+use unrack_rpc::client::{CallWindow, Options, PendingCall, Request, Response};
 use unrack_rpc::{Client as Connection, Error};
 
 /// A connection to a service. Threads may share it. It may be freed before its calls, which keep what they need of it.
@@ -75,7 +75,12 @@ impl ClientOptions {
 }
 
 impl Call {
-    fn new(client: &Arc<Connection>, bytes: usize, room: usize, timeout_ns: u64) -> Result<Call, CallFailure> {
+    fn new(
+        client: &Arc<Connection>,
+        bytes: usize,
+        room: usize,
+        timeout_ns: u64,
+    ) -> Result<Call, CallFailure> {
         let client = client.clone();
         let request = match timeout_ns {
             NO_TIMEOUT => client.request_with_room(bytes, room)?,
@@ -181,8 +186,9 @@ impl Eventfd {
         }
         // SAFETY: the descriptor is borrowed only for this call; if it is not open, the result is an error.
         let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
-        let own =
-            borrowed.try_clone_to_owned().map_err(|error| CallFailure::invalid(format!("`eventfd`: {error}")))?;
+        let own = borrowed
+            .try_clone_to_owned()
+            .map_err(|error| CallFailure::invalid(format!("`eventfd`: {error}")))?;
         Ok(Eventfd(own.into()))
     }
 }
@@ -399,7 +405,11 @@ unsafe extern "C" fn unrack_call_send(
 /// still in flight and can be waited for again. 0 checks only once. With `UNRACK_NO_TIMEOUT`, the client's deadline
 /// applies, which costs less than a timeout here.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn unrack_call_wait(call: *mut Call, timeout_ns: u64, error: *mut *mut CallFailure) -> CallStatus {
+unsafe extern "C" fn unrack_call_wait(
+    call: *mut Call,
+    timeout_ns: u64,
+    error: *mut *mut CallFailure,
+) -> CallStatus {
     // SAFETY: null or a call that no other thread uses, and null or a place to write to.
     unsafe { border::run(error, || border::reach(call, "call")?.wait(timeout_ns)) }
 }

@@ -4,7 +4,7 @@ use crate::border;
 use std::ffi::{CString, c_char};
 use std::ptr;
 use unrack_pool::wire::Denied;
-use unrack_rpc::{Error, EntryStatus as RpcStatus};
+use unrack_rpc::{EntryStatus as RpcStatus, Error};
 
 /// Result of a function.
 #[repr(C)]
@@ -72,7 +72,10 @@ impl CallFailure {
     }
 
     pub(crate) fn panicked() -> CallFailure {
-        CallFailure::new(CallStatus::Internal, "a bug in this library: it panicked; the reason is on standard error")
+        CallFailure::new(
+            CallStatus::Internal,
+            "a bug in this library: it panicked; the reason is on standard error",
+        )
     }
 }
 

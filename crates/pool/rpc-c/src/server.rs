@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_void};
 use std::mem;
 use std::ptr;
 use unrack_rpc::EntryStatus as RpcStatus;
-use unrack_rpc::server::{AnswerTooLong, Answered, Call, Options, CallRefusal, RunningService};
+use unrack_rpc::server::{AnswerTooLong, Answered, Call, CallRefusal, Options, RunningService};
 
 /// A service. Only one thread at a time may use it. Its handlers run on threads of the library.
 pub(crate) struct Server(Stage);
@@ -39,7 +39,8 @@ pub(crate) struct HandledCall {
 /// Runs a call: reads the request, writes the answer, and returns 0. To refuse the call, the handler returns a number
 /// from 1 to `UNRACK_REFUSALS`, which the client receives. Any other number means that the call failed. The handler may
 /// run on several threads at a time.
-pub(crate) type Handler = Option<unsafe extern "C" fn(context: *mut c_void, incoming: *mut HandledCall) -> i32>;
+pub(crate) type Handler =
+    Option<unsafe extern "C" fn(context: *mut c_void, incoming: *mut HandledCall) -> i32>;
 
 /// Memory of messages that is kept mapped.
 pub(crate) struct MappedMessages(

@@ -3,14 +3,14 @@
 use crate::border;
 use crate::client::{Call, NO_TIMEOUT};
 use crate::error::{CallFailure, CallStatus};
-use crate::server::{HandlerContext, HandledCall, Server};
+use crate::server::{HandledCall, HandlerContext, Server};
 use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 use unrack_rpc::Error;
 use unrack_rpc::client::Stream as Parts;
-use unrack_rpc::server::{Call as Handled, PartSource as Writes, CallRefusal};
+use unrack_rpc::server::{Call as Handled, CallRefusal, PartSource as Writes};
 
 /// An answer in parts that is in flight. Only one thread at a time may use it. It may be freed at any time, also after
 /// its client.

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use unrack_keys::Keys;
 use unrack_keys::folder::{VARIABLE, trust};
-use unrack_rpc::client::{Options, CallWindow};
+use unrack_rpc::client::{CallWindow, Options};
 use unrack_rpc::{Client, Server, server};
 
 /// Time for which each figure is measured.

@@ -1,6 +1,6 @@
 //! Errors of calls.
 
-use crate::queue::entry::{MOST_BYTES, EntryStatus};
+use crate::queue::entry::{EntryStatus, MOST_BYTES};
 use std::time::Duration;
 use unrack_pool::wire::{Cause, Denied, PeerProcess};
 

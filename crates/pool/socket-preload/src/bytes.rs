@@ -76,7 +76,8 @@ pub unsafe extern "C-unwind" fn recvfrom(
         unsafe { libc::syscall(libc::SYS_recvfrom, fd, to, bytes, flags | more, from, length) as ssize_t }
     };
     let got = recv::recv(fd, Pieces::unchecked(&one(to, bytes), BufferUse::Write), flags, native);
-    if got >= 0 && !from.is_null() && memory::allows(BufferUse::Write, length.cast(), size_of::<socklen_t>()) {
+    if got >= 0 && !from.is_null() && memory::allows(BufferUse::Write, length.cast(), size_of::<socklen_t>())
+    {
         // SAFETY: the word was found writable. A stream has no sender's address, which the kernel indicates by a length of zero.
         unsafe { *length = 0 };
     }
@@ -166,7 +167,8 @@ pub unsafe extern "C-unwind" fn readv(fd: c_int, list: *const iovec, count: c_in
         return unsafe { next::readv(fd, list, count) };
     }
     // SAFETY: the caller's list.
-    let pieces = Pieces::unchecked(unsafe { std::slice::from_raw_parts(list, count as usize) }, BufferUse::Write);
+    let pieces =
+        Pieces::unchecked(unsafe { std::slice::from_raw_parts(list, count as usize) }, BufferUse::Write);
     if pieces.left() == 0 {
         // SAFETY: the caller's own arguments.
         return unsafe { next::readv(fd, list, count) };

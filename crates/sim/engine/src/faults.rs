@@ -210,7 +210,9 @@ impl Cables<'_> {
         let (nodes, switches) = (self.topology.nodes(), self.topology.switches());
         match what {
             // Without switches, other nodes send through this node; therefore all its cables break.
-            BrokenPart::Node(node) if node < nodes && self.topology.graph().is_some() => Ok(self.at_switch(node)),
+            BrokenPart::Node(node) if node < nodes && self.topology.graph().is_some() => {
+                Ok(self.at_switch(node))
+            }
             BrokenPart::Node(node) if node < nodes => Ok(vec![node]),
             BrokenPart::Node(node) => refuse("names nodes of the network", format!("node {node} of {nodes}")),
             BrokenPart::Between(a, b) => match self.between.get(&(a.min(b), a.max(b))) {

@@ -3,7 +3,7 @@
 
 use crate::error::SetupError;
 pub use crate::link::{Departure, Pace, PacketSize, Port};
-use crate::link::{LinkEnd, Link};
+use crate::link::{Link, LinkEnd};
 use crate::topology::Topology;
 use unrack_units::{Rate, Time};
 use unrack_workload::{Message, NodeId};

@@ -3,7 +3,7 @@
 use crate::error::ScenarioRunError;
 use crate::sweep::GridPlan;
 use std::path::Path;
-use unrack_record::{RunPurpose, RecordError, RunFolder, Sweep, read_json};
+use unrack_record::{RecordError, RunFolder, RunPurpose, Sweep, read_json};
 
 /// Table of a sweep, in its folder.
 const TABLE: &str = "sweep.json";
@@ -14,7 +14,12 @@ const TABLE: &str = "sweep.json";
 /// # Errors
 /// If the folder holds the results of another run, or the table of a sweep with points that `plan` lacks, unless
 /// `replace` is set; if it holds other files; or if it cannot be written.
-pub fn create(path: &Path, plan: &GridPlan, name: &str, replace: bool) -> Result<RunFolder, ScenarioRunError> {
+pub fn create(
+    path: &Path,
+    plan: &GridPlan,
+    name: &str,
+    replace: bool,
+) -> Result<RunFolder, ScenarioRunError> {
     if !replace && let Some(lost) = lost(path, plan) {
         return Err(ScenarioRunError::Refused(format!(
             "{} has a sweep {lost}: name another folder, or give --replace to replace its table (finished points are kept)",

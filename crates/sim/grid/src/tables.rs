@@ -3,7 +3,7 @@
 use std::path::Path;
 use unrack_record::{RecordError, RunFolder, completions, messages, ports};
 use unrack_sim::network::Network;
-use unrack_sim::observe::{LinkSamples, LinkSample};
+use unrack_sim::observe::{LinkSample, LinkSamples};
 use unrack_sim::{Finished, LinkId};
 use unrack_units::Time;
 use unrack_workload::{Kind, Message};

@@ -69,7 +69,13 @@ mod tests {
     #[test]
     fn stack_and_programs_take_turns() {
         let mut core = Core::default();
-        let given = [CoreTask::Stack(1), CoreTask::Stack(2), CoreTask::Stack(3), CoreTask::Read(1), CoreTask::Read(2)];
+        let given = [
+            CoreTask::Stack(1),
+            CoreTask::Stack(2),
+            CoreTask::Stack(3),
+            CoreTask::Read(1),
+            CoreTask::Read(2),
+        ];
         assert!(given.map(|task| core.give(task)).iter().all(|idle| *idle));
         let mut done = Vec::new();
         while core.begin().is_some() {

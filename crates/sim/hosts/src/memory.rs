@@ -103,7 +103,14 @@ impl Memory {
     }
 
     /// Stores `bytes` that the agent sends at `at`. Returns the time at which they are in memory.
-    pub(super) fn write(&mut self, now: Time, agent: MemoryAgent, at: Time, place: ByteLocation, bytes: u64) -> Time {
+    pub(super) fn write(
+        &mut self,
+        now: Time,
+        agent: MemoryAgent,
+        at: Time,
+        place: ByteLocation,
+        bytes: u64,
+    ) -> Time {
         let latency = self.plan.spec.memory.latency;
         let mut done = at;
         for n in self.divide(place, bytes) {
@@ -118,7 +125,14 @@ impl Memory {
     }
 
     /// Reads `bytes` that the agent requests at `at`. Returns the time at which they have arrived.
-    pub(super) fn read(&mut self, now: Time, agent: MemoryAgent, at: Time, place: ByteLocation, bytes: u64) -> Time {
+    pub(super) fn read(
+        &mut self,
+        now: Time,
+        agent: MemoryAgent,
+        at: Time,
+        place: ByteLocation,
+        bytes: u64,
+    ) -> Time {
         let mut done = at;
         for n in self.divide(place, bytes) {
             done = done.max(self.read_piece(now, agent, at, n));
@@ -222,7 +236,9 @@ impl Memory {
             (MemoryAgent::Core(host), _) if host == memory => Legs::new([]),
             (MemoryAgent::Core(host), true) => Legs::new([(Leave, host), (Enter, memory)]),
             (MemoryAgent::Core(host), false) => Legs::new([(Leave, memory), (Enter, host)]),
-            (MemoryAgent::Nic(nic), true) if self.plan.nics_are_pooled() => Legs::new([(Up, nic), (Enter, memory)]),
+            (MemoryAgent::Nic(nic), true) if self.plan.nics_are_pooled() => {
+                Legs::new([(Up, nic), (Enter, memory)])
+            }
             (MemoryAgent::Nic(nic), false) if self.plan.nics_are_pooled() => {
                 Legs::new([(Leave, memory), (Down, nic)])
             }
@@ -294,7 +310,13 @@ mod tests {
             let mut memory = memory(hosts, spec);
             // All NICs write 4 MiB in total to buffers of host 0.
             let writes = (0..1024u64).map(|n| {
-                memory.write(T(0), MemoryAgent::Nic(n as u32 % hosts), T(0), ByteLocation::Buffer(0, n * 4096), 4096)
+                memory.write(
+                    T(0),
+                    MemoryAgent::Nic(n as u32 % hosts),
+                    T(0),
+                    ByteLocation::Buffer(0, n * 4096),
+                    4096,
+                )
             });
             writes.max().unwrap().as_ps() as f64
         };

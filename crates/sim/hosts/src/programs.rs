@@ -12,8 +12,8 @@
 //! consecutive from a random line on, because memories serve them in the same time. The data of messages have already
 //! been loaded and copied, unless the program reads them in place.
 
-use super::memory::{LINE, ByteLocation, last_of};
-use super::{Event, Hosts, HostOutput};
+use super::memory::{ByteLocation, LINE, last_of};
+use super::{Event, HostOutput, Hosts};
 use unrack_basis::mix;
 use unrack_engine::network::Pace;
 use unrack_units::Time;

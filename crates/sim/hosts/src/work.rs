@@ -1,9 +1,9 @@
 //! Work of cores and NICs on packets, and the time that it takes.
 
 use super::cores::CoreTask;
-use super::memory::{MemoryAgent, LINE, ByteLocation};
+use super::memory::{ByteLocation, LINE, MemoryAgent};
 use super::queues::Asks;
-use super::{Event, HostPacket, Hosts, HostOutput, HostExit};
+use super::{Event, HostExit, HostOutput, HostPacket, Hosts};
 use unrack_units::{Bytes, Time};
 use unrack_workload::NodeId;
 
@@ -84,7 +84,8 @@ impl Hosts {
                 place.posted.push_back(number);
                 if !std::mem::replace(&mut place.busy, true) {
                     self.counts.doorbells += 1;
-                    self.outputs.push_back(HostOutput::At(now + self.memory.to_nic(), Event::Doorbell(queue)));
+                    self.outputs
+                        .push_back(HostOutput::At(now + self.memory.to_nic(), Event::Doorbell(queue)));
                 }
             }
         }
@@ -100,7 +101,8 @@ impl Hosts {
         }
         let nic = MemoryAgent::Nic(self.plan.nic_of_queue(queue));
         let host = self.plan.host_of_queue(queue);
-        let mut at = self.memory.read(now, nic, now, ByteLocation::Own(host), DESCRIPTOR * batch.len() as u64);
+        let mut at =
+            self.memory.read(now, nic, now, ByteLocation::Own(host), DESCRIPTOR * batch.len() as u64);
         let known = at;
         for number in batch.drain(..) {
             at = at.max(self.read_data(now, known, nic, self.packets[number as usize]));

@@ -30,7 +30,8 @@ impl Transmitter {
     fn send(&mut self, line: &mut Vec<Block>, send: impl FnOnce(&mut Framer, &mut ColumnCoder)) {
         // Local copies, which can be kept in registers. Otherwise each block would have to wait until the one before
         // is in memory.
-        let mut coder = ColumnCoder { encoder: self.encoder.clone(), scrambler: self.scrambler.clone(), line };
+        let mut coder =
+            ColumnCoder { encoder: self.encoder.clone(), scrambler: self.scrambler.clone(), line };
         send(&mut self.framer, &mut coder);
         (self.encoder, self.scrambler) = (coder.encoder, coder.scrambler);
     }

@@ -13,7 +13,7 @@ use unrack_basis::SplitMix64;
 use unrack_protocol::r2c2::Routing;
 use unrack_protocol::r2c2::rates::{Rates, Requirements, Slot};
 use unrack_protocol::r2c2::selection::{Candidate, Params, Search, Utility, aggregate};
-use unrack_protocol::r2c2::weights::{LinkShare, FlowPaths, Weights};
+use unrack_protocol::r2c2::weights::{FlowPaths, LinkShare, Weights};
 use unrack_rack::graph::{Graph, Sides};
 use unrack_units::Rate;
 

@@ -290,7 +290,10 @@ mod tests {
     fn a_packet_passes_where_nothing_is_in_its_way() {
         let mut node = Node::new(3, 250);
         assert_eq!(node.handle_packet(7, passing(1, 0), || 0b110, 0b010), PacketFate::Passes(0b010));
-        assert_eq!(node.handle_packet(7, passing(2, 0), || 0b110, 0), PacketFate::Waits { ahead: 0, hold: false });
+        assert_eq!(
+            node.handle_packet(7, passing(2, 0), || 0b110, 0),
+            PacketFate::Waits { ahead: 0, hold: false }
+        );
         // The packet may not overtake the one that waits.
         assert_eq!(
             node.handle_packet(7, passing(3, 0), || 0b110, 0b100),

@@ -22,7 +22,9 @@ pub(crate) fn with_origins(parts: &[TopTable], root: &Node, sources: &[Source]) 
     for part @ TopTable { values, schema, .. } in parts {
         match values {
             Some(values) => page.table(&part.path(), values, schema),
-            None => page.template(&part.path(), &InnerTable::Table(schema), &reason(NOT_SET, &Key(schema)), None),
+            None => {
+                page.template(&part.path(), &InnerTable::Table(schema), &reason(NOT_SET, &Key(schema)), None)
+            }
         }
     }
     page.text

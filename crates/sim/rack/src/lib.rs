@@ -63,8 +63,8 @@ mod workload;
 
 pub use check::bounds::LARGEST_MESSAGE;
 pub use fabric::{KnownNames, Networks, Profile, Protocol, listed};
-pub use faults::{BitErrors, ScheduledFailure, Faults, Outage};
-pub use host::{Cpu, PoolCache, HostMemory, HostSpec, Nic};
+pub use faults::{BitErrors, Faults, Outage, ScheduledFailure};
+pub use host::{Cpu, HostMemory, HostSpec, Nic, PoolCache};
 pub use kinds::{Connects, TopologyKind};
 pub use link::LinkSpec;
 pub use load::MOST_BYTES;
@@ -73,9 +73,10 @@ pub use overrides::Overrides;
 pub use problem::ScenarioError;
 pub use scenario::{Scenario, ValidScenario};
 pub use scenario_schema::{params_schema, scenario_schema};
-pub use topology::{ExternalTopology, Cabling, RefusedTopology, Switches, TopologySpec};
+pub use topology::{Cabling, ExternalTopology, RefusedTopology, Switches, TopologySpec};
 pub use wiring::Wiring;
 pub use workload::{
-    Arrivals, BUILT_IN_CDFS, Blades, Collective, Disk, FileRef, FlowWorkload, Jobs, Margin, Memory, Operation,
-    Organization, ParetoScale, Pattern, Replay, Scope, Size, SizeUnit, TimeOffsets, Trace, Workload, jobs,
+    Arrivals, BUILT_IN_CDFS, Blades, Collective, Disk, FileRef, FlowWorkload, Jobs, Margin, Memory,
+    Operation, Organization, ParetoScale, Pattern, Replay, Scope, Size, SizeUnit, TimeOffsets, Trace,
+    Workload, jobs,
 };

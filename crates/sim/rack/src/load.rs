@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::overrides::{self, Overrides};
 use crate::problem::ScenarioProblem;
 use crate::read::Reader;
-use crate::source::{Origin, SourceRange, Source};
+use crate::source::{Origin, Source, SourceRange};
 use crate::tree::{Node, Value, overlay};
 
 /// Largest scenario in bytes, because a longer file was probably named by mistake.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::source::{Origin, SourceRange, Source};
+use crate::source::{Origin, Source, SourceRange};
 use unrack_input::{WIDTH, clipped_to};
 
 /// Largest number of problems shown, because a file with more problems is not a scenario.

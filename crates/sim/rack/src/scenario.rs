@@ -9,20 +9,20 @@ use serde::de::DeserializeOwned;
 use unrack_basis::Fnv1a;
 use unrack_units::Bytes;
 
-use crate::check::{Checker, CheckedParts};
+use crate::check::{CheckedParts, Checker};
 use crate::decode::decode_beside;
 use crate::explain;
 use crate::load::Loader;
 use crate::network::BufferSize;
 use crate::overrides::Overrides;
-use crate::problem::{ScenarioProblem, ScenarioError};
+use crate::problem::{ScenarioError, ScenarioProblem};
 use crate::schema;
 use crate::source::Source;
-use crate::tables::{FabricTable, TopTable, Said, parts};
+use crate::tables::{FabricTable, Said, TopTable, parts};
 use crate::tree::{Node, Value};
 use crate::{
-    Cabling, Faults, FileRef, FlowWorkload, HostSpec, KnownNames, Memory, NetworkSpec, Protocol, Size, TopologySpec,
-    Workload,
+    Cabling, Faults, FileRef, FlowWorkload, HostSpec, KnownNames, Memory, NetworkSpec, Protocol, Size,
+    TopologySpec, Workload,
 };
 
 /// Scenario as written, with the files that it extends and its overrides. Its keys are not yet checked.

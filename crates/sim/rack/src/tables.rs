@@ -5,7 +5,7 @@ use serde_json::Value as Schema;
 use toml::{Table, Value as Toml};
 
 use crate::check::{SECTIONS, network_schema};
-use crate::faults::{BitErrors, ScheduledFailure, Faults};
+use crate::faults::{BitErrors, Faults, ScheduledFailure};
 use crate::host::HostSpec;
 use crate::network::NetworkSpec;
 use crate::schema;

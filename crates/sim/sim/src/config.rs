@@ -1,6 +1,6 @@
 //! A fabric and its parameters as one value. Its type does not depend on the fabric.
 
-use crate::contract::{AssumedBuffer, SplitRun, Registered};
+use crate::contract::{AssumedBuffer, Registered, SplitRun};
 use crate::job::{Finished, RunJob};
 use crate::observe::Views;
 use crate::observe::wire::WireFormat;

@@ -1,7 +1,7 @@
 //! A run of one fabric: it simulates the messages of some work on a network, and returns the results.
 
 use crate::site::{Ethernet, FabricSite};
-use crate::summary::{Excluded, JobSummary, SummaryLabels, Program, Summary};
+use crate::summary::{Excluded, JobSummary, Program, Summary, SummaryLabels};
 use crate::work::{MessageSource, Sized, Work};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,7 +50,9 @@ impl<'a> RunJob<'a> {
         let (run, asker, _) = sim.run_with_progress(self.progress);
         check_time(&run, self.work)?;
         let program = match &asker {
-            MessageSource::Replay(replay, Replay::ClosedLoop) if run.is_complete() => Some(Program::new(replay)),
+            MessageSource::Replay(replay, Replay::ClosedLoop) if run.is_complete() => {
+                Some(Program::new(replay))
+            }
             _ => None,
         };
         let jobs = match (&asker, self.work) {

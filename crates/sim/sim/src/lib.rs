@@ -40,13 +40,13 @@ pub mod warnings;
 mod work;
 
 pub use config::FabricConfig;
-pub use contract::{AssumedBuffer, NoParams, SplitRun, Registered};
+pub use contract::{AssumedBuffer, NoParams, Registered, SplitRun};
 pub use job::Finished;
 pub use memory::Need;
 pub use registry::{check, known, register, register_topology, schema};
 pub use setup::Setup;
 pub use site::FabricSite;
-pub use summary::{Excluded, SummaryLabels, Summary};
+pub use summary::{Excluded, Summary, SummaryLabels};
 pub use unrack_engine as engine;
 pub use unrack_engine::{
     BusyTimes, Core, Fabric, Hop, HostModel, LinkId, ObservedPacket, Observer, Outcome, PacketKind, Progress,

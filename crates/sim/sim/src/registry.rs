@@ -24,8 +24,8 @@ use crate::fabric::tcp::Tcp;
 use serde_json::Value;
 use std::sync::{Mutex, PoisonError};
 use unrack_rack::{
-    Connects, KnownNames, Protocol, Scenario, ScenarioError, TopologyKind, ValidScenario, listed, params_schema,
-    scenario_schema,
+    Connects, KnownNames, Protocol, Scenario, ScenarioError, TopologyKind, ValidScenario, listed,
+    params_schema, scenario_schema,
 };
 
 /// Fabrics of this crate, in the order in which they are listed to users.

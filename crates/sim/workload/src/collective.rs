@@ -45,7 +45,11 @@ impl CollectivePlan {
     ///
     /// # Errors
     /// If it is not possible. The key is relative to the table of the collective.
-    pub(crate) fn new(operation: Operation, servers: Option<u32>, ranks: u32) -> Result<CollectivePlan, WorkloadError> {
+    pub(crate) fn new(
+        operation: Operation,
+        servers: Option<u32>,
+        ranks: u32,
+    ) -> Result<CollectivePlan, WorkloadError> {
         let refuse = |rule: &'static str, value: String| Err(WorkloadError::new("operation", rule, value));
         let servers = match operation {
             Operation::ParameterServer => servers.unwrap_or(0),
@@ -143,8 +147,12 @@ impl CollectivePlan {
                 let (workers, servers) = (self.workers(), self.servers);
                 let part = |server: u32| server * n / servers..(server + 1) * n / servers;
                 match (rank.checked_sub(workers), step) {
-                    (None, 0) => (0..servers).map(|s| StepMessage { to: workers + s, chunks: part(s) }).collect(),
-                    (Some(server), 1) => (0..workers).map(|to| StepMessage { to, chunks: part(server) }).collect(),
+                    (None, 0) => {
+                        (0..servers).map(|s| StepMessage { to: workers + s, chunks: part(s) }).collect()
+                    }
+                    (Some(server), 1) => {
+                        (0..workers).map(|to| StepMessage { to, chunks: part(server) }).collect()
+                    }
                     _ => Vec::new(),
                 }
             }

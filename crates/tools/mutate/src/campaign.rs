@@ -3,7 +3,7 @@
 use crate::corpus::{Corpus, corpus};
 use crate::draws::Draws;
 use crate::mutation::mutated;
-use crate::targets::{TARGETS, FuzzTarget};
+use crate::targets::{FuzzTarget, TARGETS};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -60,7 +60,12 @@ pub fn target(name: &str) -> Option<&'static FuzzTarget> {
 }
 
 /// Runs `target` on the inputs from number `first` on, and calls `failed` with each failure.
-pub fn run(target: &'static FuzzTarget, first: u64, plan: CampaignPlan, mut failed: impl FnMut(FailingInput)) {
+pub fn run(
+    target: &'static FuzzTarget,
+    first: u64,
+    plan: CampaignPlan,
+    mut failed: impl FnMut(FailingInput),
+) {
     catch_quietly();
     let corpus = corpus(target);
     let watch = Watchdog::start(target.name, plan.seed);

@@ -4,7 +4,7 @@ use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use unrack_mutate::campaign::{self, CampaignPlan};
-use unrack_mutate::targets::{TARGETS, FuzzTarget};
+use unrack_mutate::targets::{FuzzTarget, TARGETS};
 
 /// Gives damaged inputs to every parser and wire, and keeps those that make one fail.
 #[derive(Parser)]

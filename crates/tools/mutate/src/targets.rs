@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use unrack_phy::Block;
 use unrack_phy::edm::{Assembler, Demux, MuxPolicy, layout};
 use unrack_phy::mac::{Deframer, Framer};
-use unrack_phy::pcs::{BlockSync, BlockDecoder, Encoder};
+use unrack_phy::pcs::{BlockDecoder, BlockSync, Encoder};
 use unrack_phy::text::listing;
 use unrack_phy::text::script::{self, Item};
 use unrack_rack::{Overrides, Scenario, ScenarioError};

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use unrack_basis::{PAGE, mix_13};
 use unrack_units::Bytes;
-use worker::{StopCondition, Op, WorkerOutcome, Worker};
+use worker::{Op, StopCondition, Worker, WorkerOutcome};
 
 #[derive(Parser)]
 #[command(

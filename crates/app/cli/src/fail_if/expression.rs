@@ -1,6 +1,6 @@
 //! Expressions: comparisons joined by `and` and `or`. `and` binds tighter than `or`.
 
-use super::operand::{Operand, JsonPath};
+use super::operand::{JsonPath, Operand};
 use serde_json::Value;
 
 /// A parsed expression.

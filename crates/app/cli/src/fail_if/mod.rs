@@ -57,7 +57,8 @@ impl FailIf {
     pub(crate) fn judge_all<T: Serialize>(&self, results: &[(String, T)]) -> Result<(), CommandFailure> {
         let mut held = Vec::new();
         for (name, result) in results {
-            let result = serde_json::to_value(result).map_err(|why| CommandFailure::Failed(why.to_string()))?;
+            let result =
+                serde_json::to_value(result).map_err(|why| CommandFailure::Failed(why.to_string()))?;
             held.extend(self.holds(&result).map(|values| (name, values)));
         }
         let (all, count) = (results.len(), held.len());

@@ -68,7 +68,9 @@ impl ValueShape {
             ValueShape::Each(_, Some(names)) => {
                 Err(format!("`{path}` is no number, but has {}", names.join(", ")))
             }
-            ValueShape::Each(_, None) => Err(format!("`{path}` is no number, but has several: name one of them")),
+            ValueShape::Each(_, None) => {
+                Err(format!("`{path}` is no number, but has several: name one of them"))
+            }
         }
     }
 

@@ -149,7 +149,8 @@ fn paths_of_a_simulation_are_known_before_it() {
 
 #[test]
 fn paths_of_a_comparison_are_known_before_it() {
-    let shape = ValueShape::from_type::<Comparison>().with_elements("fabrics", vec!["edm".into(), "cxl".into()]);
+    let shape =
+        ValueShape::from_type::<Comparison>().with_elements("fabrics", vec!["edm".into(), "cxl".into()]);
     for text in ["fabrics.edm.slowdown>1.05", "native.median_s>2s", "fabrics.0.fetch_us.p99>5us"] {
         assert_eq!(refused(&shape, text), None, "{text}");
     }

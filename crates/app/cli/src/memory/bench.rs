@@ -49,7 +49,13 @@ enum RequestMode {
 }
 
 impl RequestMode {
-    const ALL: [RequestMode; 5] = [RequestMode::Single, RequestMode::Batched, RequestMode::Merged, RequestMode::Asynchronous, RequestMode::All];
+    const ALL: [RequestMode; 5] = [
+        RequestMode::Single,
+        RequestMode::Batched,
+        RequestMode::Merged,
+        RequestMode::Asynchronous,
+        RequestMode::All,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -117,7 +123,8 @@ pub(super) fn main(bench: &Bench) -> Result<(), CommandFailure> {
         (Some(node), None) => node.address().to_string(),
         (None, None) => unreachable!("a node of its own was started"),
     };
-    let mut client = Client::connect(&address).map_err(|why| CommandFailure::Failed(format!("{address}: {why}")))?;
+    let mut client =
+        Client::connect(&address).map_err(|why| CommandFailure::Failed(format!("{address}: {why}")))?;
     let together = bench.together.min(client.most_pages);
     let measure = |way: RequestMode| client.measure(way, together, bench.pages);
     let ways = RequestMode::ALL.into_iter().map(measure).collect::<Result<Vec<_>, _>>();
@@ -244,7 +251,13 @@ impl Client {
         let seconds = begin.elapsed().as_secs_f64();
         let pages = requests * u64::from(count);
         let bytes_per_s = (pages * PAGE as u64) as f64 / seconds;
-        Ok(WayResult { name: way.name(), pages, seconds, bytes_per_s, latency_ns: FetchLatency::new(latencies) })
+        Ok(WayResult {
+            name: way.name(),
+            pages,
+            seconds,
+            bytes_per_s,
+            latency_ns: FetchLatency::new(latencies),
+        })
     }
 
     /// Reads the reply to a request. Fails if it does not have the requested pages.

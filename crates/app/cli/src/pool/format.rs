@@ -70,8 +70,8 @@ pub(super) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     };
     match args.json {
         true => {
-            let text =
-                serde_json::to_string(&formatted).map_err(|error| CommandFailure::Failed(error.to_string()))?;
+            let text = serde_json::to_string(&formatted)
+                .map_err(|error| CommandFailure::Failed(error.to_string()))?;
             print(&format!("{text}\n"))?;
         }
         false => {

@@ -29,7 +29,8 @@ pub(super) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     std::thread::sleep(COUNT);
     let listing = Listing::read(&client)?;
     if args.json {
-        let text = serde_json::to_string(&listing).map_err(|error| CommandFailure::Failed(error.to_string()))?;
+        let text =
+            serde_json::to_string(&listing).map_err(|error| CommandFailure::Failed(error.to_string()))?;
         print(&format!("{text}\n"))?;
     } else {
         print(&listing.to_string())?;

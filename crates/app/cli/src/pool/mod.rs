@@ -76,7 +76,9 @@ impl From<ManagerError> for CommandFailure {
             ManagerError::Lacking(_) | ManagerError::NoRoom { .. } => CommandFailure::Lacking(text),
             ManagerError::Listen { error, .. } | ManagerError::Ledger { error, .. } => match error.kind() {
                 ErrorKind::InvalidFilename | ErrorKind::InvalidInput => CommandFailure::Usage(text),
-                _ => CommandFailure::Lacking(format!("{text}: give --socket in a folder that you may write to")),
+                _ => CommandFailure::Lacking(format!(
+                    "{text}: give --socket in a folder that you may write to"
+                )),
             },
             _ => CommandFailure::Failed(text),
         }

@@ -12,7 +12,7 @@ use unrack_protocol::r2c2::Params;
 use unrack_rack::{FlowWorkload, Size, TopologySpec, ValidScenario, Workload};
 use unrack_sim::Setup;
 use unrack_sim::fabric::r2c2::R2c2;
-use unrack_torus::{Emulation, Seat, TorusPlan};
+use unrack_torus::{Emulation, RackState, TorusPlan};
 
 /// A scenario that a live rack supports.
 pub(super) struct Loaded {
@@ -56,12 +56,17 @@ fn anchor(scenario: &mut ValidScenario) {
 }
 
 /// Builds the rack, and leaves its process running in the background.
-pub(super) fn up(file: &Path, set: &[String], among: &Among, folder: &Path) -> Result<ExitCode, CommandFailure> {
+pub(super) fn up(
+    file: &Path,
+    set: &[String],
+    among: &Among,
+    folder: &Path,
+) -> Result<ExitCode, CommandFailure> {
     let Loaded { scenario, plan, .. } = load(file, set)?;
     let machines = among.machines()?;
     // Trying the gateways here reports an error at once; otherwise only the background process would notice it.
     Emulation::try_gateways(&plan, &among.gateways)?;
-    let seat = Seat::claim(folder, &scenario.explain())?;
+    let seat = RackState::claim(folder, &scenario.explain())?;
     if let Err(failure) = leave_behind(&seat, among, folder) {
         // The first error is more informative than an error of this call.
         let _ = seat.down();
@@ -74,7 +79,7 @@ pub(super) fn up(file: &Path, set: &[String], among: &Among, folder: &Path) -> R
 }
 
 /// Starts the background process of the nodes, and waits until it accepts requests.
-fn leave_behind(seat: &Seat, among: &Among, folder: &Path) -> Result<(), CommandFailure> {
+fn leave_behind(seat: &RackState, among: &Among, folder: &Path) -> Result<(), CommandFailure> {
     let failed =
         |why: std::io::Error| CommandFailure::Failed(format!("the rack's process cannot be started: {why}"));
     let log = std::fs::File::create(seat.log()).map_err(failed)?;
@@ -121,16 +126,18 @@ pub(super) fn serve(among: &Among, folder: &Path) -> Result<(), CommandFailure> 
 }
 
 /// Returns the rack that is up in a folder.
-pub(super) fn find(folder: &Path) -> Result<Seat, CommandFailure> {
+pub(super) fn find(folder: &Path) -> Result<RackState, CommandFailure> {
     let shown = folder.display();
-    Seat::find(folder)?.ok_or_else(|| {
-        CommandFailure::Usage(format!("no torus or mesh is up in {shown}: `unrack rack up SCENARIO` starts one"))
+    RackState::find(folder)?.ok_or_else(|| {
+        CommandFailure::Usage(format!(
+            "no torus or mesh is up in {shown}: `unrack rack up SCENARIO` starts one"
+        ))
     })
 }
 
 /// Returns an error if a rack without switches is up in this folder.
 pub(super) fn check_free(folder: &Path) -> Result<(), CommandFailure> {
-    match Seat::sweep(folder)? {
+    match RackState::sweep(folder)? {
         false => Ok(()),
         true => {
             let folder = folder.display();
@@ -144,7 +151,7 @@ pub(super) fn check_free(folder: &Path) -> Result<(), CommandFailure> {
 
 /// Takes down the rack without switches in this folder. Returns whether there was a rack or the remains of one.
 pub(super) fn down(folder: &Path) -> Result<bool, CommandFailure> {
-    let Some(seat) = Seat::find(folder)? else { return Ok(false) };
+    let Some(seat) = RackState::find(folder)? else { return Ok(false) };
     match seat.down()? {
         true => say("the rack is down"),
         false => say("the rack had ended already; its remains are removed"),

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-use unrack_guests::{BootStep, DEVICE, GuestExit, GuestRack, GuestSeat, HostChange, RackStatus};
+use unrack_guests::{BootStep, DEVICE, GuestExit, GuestRack, GuestRackState, HostChange, RackStatus};
 use unrack_rack::Scenario;
 use unrack_units::Bytes;
 
@@ -16,7 +16,7 @@ use unrack_units::Bytes;
 pub(super) fn up(scenario: &Scenario, folder: &Path) -> Result<ExitCode, CommandFailure> {
     let rack = GuestRack::read(scenario)?;
     unrack_guests::check_machine()?;
-    let seat = GuestSeat::claim(folder, &rack)?;
+    let seat = GuestRackState::claim(folder, &rack)?;
     if let Err(failure) = leave_behind(&seat) {
         // The first error is more informative than an error of this call.
         let _ = seat.down();
@@ -31,7 +31,7 @@ pub(super) fn up(scenario: &Scenario, folder: &Path) -> Result<ExitCode, Command
 }
 
 /// Starts the rack's background process, and waits until its guests are up.
-fn leave_behind(seat: &GuestSeat) -> Result<(), CommandFailure> {
+fn leave_behind(seat: &GuestRackState) -> Result<(), CommandFailure> {
     let failed =
         |why: std::io::Error| CommandFailure::Failed(format!("the rack's process cannot be started: {why}"));
     let log = std::fs::File::create(seat.log()).map_err(failed)?;
@@ -83,9 +83,9 @@ pub(super) fn serve(folder: &Path) -> Result<(), CommandFailure> {
 }
 
 /// Returns the rack that is up in a folder.
-fn find(place: &StateFolder) -> Result<GuestSeat, CommandFailure> {
+fn find(place: &StateFolder) -> Result<GuestRackState, CommandFailure> {
     let folder = place.folder();
-    let found = GuestSeat::find(&folder)?;
+    let found = GuestRackState::find(&folder)?;
     found.ok_or_else(|| {
         let folder = folder.display();
         CommandFailure::Usage(format!(
@@ -96,7 +96,7 @@ fn find(place: &StateFolder) -> Result<GuestSeat, CommandFailure> {
 
 /// Returns an error if a rack of virtual machines is up in this folder.
 pub(super) fn check_free(folder: &Path) -> Result<(), CommandFailure> {
-    match GuestSeat::sweep(folder)? {
+    match GuestRackState::sweep(folder)? {
         false => Ok(()),
         true => {
             let folder = folder.display();
@@ -108,7 +108,11 @@ pub(super) fn check_free(folder: &Path) -> Result<(), CommandFailure> {
 }
 
 /// Runs a program on a host, and returns its exit status.
-pub(super) fn exec(seat: &GuestSeat, host: &str, program: &[String]) -> Result<ExitCode, CommandFailure> {
+pub(super) fn exec(
+    seat: &GuestRackState,
+    host: &str,
+    program: &[String],
+) -> Result<ExitCode, CommandFailure> {
     let words: Vec<OsString> = program.iter().map(OsString::from).collect();
     let outcome = unrack_guests::exec(seat, host, &words)?;
     if let GuestExit::NotStarted { why, .. } = &outcome {
@@ -124,7 +128,7 @@ pub(super) fn change(place: &StateFolder, host: &str, change: HostChange) -> Res
 
 /// Takes down the rack of virtual machines in this folder. Returns whether there was a rack or the remains of one.
 pub(super) fn down(folder: &Path) -> Result<bool, CommandFailure> {
-    let Some(seat) = GuestSeat::find(folder)? else { return Ok(false) };
+    let Some(seat) = GuestRackState::find(folder)? else { return Ok(false) };
     match seat.down()? {
         true => say("the rack is down"),
         false => say("the rack had ended already; its remains are removed"),
@@ -137,7 +141,8 @@ pub(super) fn list(place: &StateFolder, json: bool) -> Result<(), CommandFailure
     let status = find(place)?.status()?;
     match json {
         true => {
-            let text = serde_json::to_string(&status).map_err(|why| CommandFailure::Failed(why.to_string()))?;
+            let text =
+                serde_json::to_string(&status).map_err(|why| CommandFailure::Failed(why.to_string()))?;
             print(&(text + "\n"))
         }
         false => print(&table(&status)),

@@ -14,7 +14,7 @@ use options::{Among, StateFolder};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use unrack_guests::{GuestRack, GuestSeat, HostChange};
+use unrack_guests::{GuestRack, GuestRackState, HostChange};
 use unrack_live::Error;
 use unrack_namespaces::{NamespaceHost, Rack};
 use unrack_rack::Scenario;
@@ -177,7 +177,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
         Verb::Run(args) => return run::main(&args),
         Verb::Serve { among, place } => direct::serve(&among, &place.folder())?,
         Verb::Exec { host, tcp, sockets, place, program } => {
-            if let Some(seat) = GuestSeat::find(&place.folder())? {
+            if let Some(seat) = GuestRackState::find(&place.folder())? {
                 return match tcp || sockets {
                     true => Err(CommandFailure::Usage(
                         "virtual machines have no network: leave out --tcp and --sockets".into(),
@@ -227,7 +227,8 @@ fn exec(
     program: &[String],
 ) -> Result<ExitCode, CommandFailure> {
     let multipath = if tcp { None } else { Some(library().map_err(CommandFailure::Lacking)?) };
-    let references = if sockets { Some(crate::sockets::library().map_err(CommandFailure::Lacking)?) } else { None };
+    let references =
+        if sockets { Some(crate::sockets::library().map_err(CommandFailure::Lacking)?) } else { None };
     // `LD_PRELOAD` order: the `connect` of the first library calls that of the next one.
     let preloads: Vec<&Path> = references.iter().chain(&multipath).map(PathBuf::as_path).collect();
     let mut command = rack.enter(host, &preloads, program)?;

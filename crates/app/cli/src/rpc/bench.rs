@@ -103,7 +103,10 @@ fn mode(text: &str) -> Result<MemoryKind, String> {
 /// Runs `unrack rpc bench`.
 pub(super) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     if let Some(size) = args.sizes.iter().find(|size| !SIZES.contains(&size.get())) {
-        return Err(CommandFailure::Usage(format!("--sizes {size}: give 8B to {}", Bytes::new(*SIZES.end()))));
+        return Err(CommandFailure::Usage(format!(
+            "--sizes {size}: give 8B to {}",
+            Bytes::new(*SIZES.end())
+        )));
     }
     if let Some(socket) = &args.serve {
         server::serve_at(socket, args.waiting)?;

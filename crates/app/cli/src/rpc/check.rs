@@ -41,7 +41,8 @@ pub(super) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     let plan = CheckPlan { calls: args.calls, streams: args.streams, windows: [0, 1, 16], seed: args.seed };
     let checked = check(&args.pool.unwrap_or_else(socket::default_socket), &plan)?;
     if args.json {
-        let text = serde_json::to_string(&checked).map_err(|error| CommandFailure::Failed(error.to_string()))?;
+        let text =
+            serde_json::to_string(&checked).map_err(|error| CommandFailure::Failed(error.to_string()))?;
         print(&format!("{text}\n"))?;
         return Ok(ExitCode::SUCCESS);
     }

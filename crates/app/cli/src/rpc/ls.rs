@@ -22,7 +22,8 @@ pub(super) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     let client = Client::connect_as(args.socket.unwrap_or_else(socket::default_socket), "unrack rpc ls")?;
     let listing = ServiceListing::read(&client)?;
     if args.json {
-        let text = serde_json::to_string(&listing).map_err(|error| CommandFailure::Failed(error.to_string()))?;
+        let text =
+            serde_json::to_string(&listing).map_err(|error| CommandFailure::Failed(error.to_string()))?;
         print(&format!("{text}\n"))?;
     } else {
         print(&listing.to_string())?;

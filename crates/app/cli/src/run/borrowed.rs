@@ -12,7 +12,10 @@ const FAILED: u8 = 1;
 
 /// Runs `unrack run --pid`. The exit status is 0 if all memory was returned to the process. If the process ended before that, the exit
 /// status is that of the process.
-pub(super) fn main(question: &BorrowQuestion, json: Option<&WriteTarget>) -> Result<ExitCode, CommandFailure> {
+pub(super) fn main(
+    question: &BorrowQuestion,
+    json: Option<&WriteTarget>,
+) -> Result<ExitCode, CommandFailure> {
     let answer = question.ask(asking(&SaidSteps))?;
     say(&ending(&answer));
     json.iter().try_for_each(|target| target.write_json(&answer.run))?;

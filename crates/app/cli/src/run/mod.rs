@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use summary::lines;
 use unrack_compare::{AskedDelay, BorrowQuestion, RunQuestion};
-use unrack_paging::{FaultMode, MemoryNode, ProgramSeat};
+use unrack_paging::{FaultMode, MemoryNode, Placeholder};
 use unrack_units::{Bytes, Rate, Share, Time};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -111,7 +111,7 @@ pub(crate) struct Args {
 }
 
 /// Runs `unrack run`.
-pub(crate) fn main(args: Args, seat: Option<&ProgramSeat>) -> Result<ExitCode, CommandFailure> {
+pub(crate) fn main(args: Args, seat: Option<&Placeholder>) -> Result<ExitCode, CommandFailure> {
     let json = args.json.as_deref().map(WriteTarget::check).transpose()?;
     if let Some(pid) = args.pid {
         return borrowed::main(&args.borrowed(pid), json.as_ref());

@@ -17,7 +17,8 @@ pub(super) enum WriteTarget {
 impl WriteTarget {
     /// Verifies before the run that the target can be written, so that an hour of work cannot be lost.
     pub(super) fn check(path: &Path) -> Result<WriteTarget, CommandFailure> {
-        let refuse = |why: &dyn std::fmt::Display| CommandFailure::Usage(format!("{}: {why}", path.display()));
+        let refuse =
+            |why: &dyn std::fmt::Display| CommandFailure::Usage(format!("{}: {why}", path.display()));
         match path.metadata() {
             Ok(meta) if meta.is_dir() => Err(refuse(&"is a folder: name a file in it")),
             Ok(meta) if !meta.is_file() => {
@@ -26,7 +27,8 @@ impl WriteTarget {
             }
             found => {
                 let real = found.and_then(|_| path.canonicalize()).unwrap_or_else(|_| path.into());
-                unrack_record::AtomicFile::create(&real).map_err(|why| CommandFailure::Usage(why.to_string()))?;
+                unrack_record::AtomicFile::create(&real)
+                    .map_err(|why| CommandFailure::Usage(why.to_string()))?;
                 Ok(WriteTarget::File(real))
             }
         }

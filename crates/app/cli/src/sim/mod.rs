@@ -70,7 +70,8 @@ pub(crate) struct Args {
 pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     let started = StartedCommand::now(build());
     if let Some(limit) = &args.fail_if {
-        limit.check(&ValueShape::from_type::<Summary>().with("machine", ValueShape::from_type::<Machine>()))?;
+        limit
+            .check(&ValueShape::from_type::<Summary>().with("machine", ValueShape::from_type::<Machine>()))?;
     }
     let (scenario, setup) = scenario::load(&args.scenario, &args.set)?;
     let (work, need) = work::checked(&scenario, &setup, args.transfers)?;

@@ -46,7 +46,9 @@ impl BrokerSocket {
         let path = self.socket.clone().unwrap_or_else(unrack_socket::path);
         if self.socket.is_none() {
             let made = socket::make_folder(&path);
-            made.map_err(|error| CommandFailure::Lacking(format!("{error}; give --socket in a folder of yours")))?;
+            made.map_err(|error| {
+                CommandFailure::Lacking(format!("{error}; give --socket in a folder of yours"))
+            })?;
         }
         Ok(std::path::absolute(&path).unwrap_or(path))
     }

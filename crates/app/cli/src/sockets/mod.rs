@@ -97,7 +97,8 @@ pub(crate) fn run_in_rack(
     hosts: &[SharingHost],
     mut command: Command,
 ) -> Result<ExitCode, CommandFailure> {
-    let cannot = |why: std::io::Error| CommandFailure::Failed(format!("cannot lock {}: {why}", folder.display()));
+    let cannot =
+        |why: std::io::Error| CommandFailure::Failed(format!("cannot lock {}: {why}", folder.display()));
     let folder_file = std::fs::File::open(folder).map_err(cannot)?;
     // The lock makes sure that only one of several programs that start at the same time starts the broker.
     flock(&folder_file, FlockOperation::LockExclusive).map_err(|why| cannot(why.into()))?;
@@ -159,9 +160,9 @@ fn command(args: &Args, library: &Path, socket: &Path) -> Command {
 
 /// Runs a program, and returns its exit status in the convention of shells.
 fn run(mut command: Command, program: &OsStr) -> Result<i32, CommandFailure> {
-    let mut child = command
-        .spawn()
-        .map_err(|error| CommandFailure::Lacking(format!("cannot run {}: {error}", program.to_string_lossy())))?;
+    let mut child = command.spawn().map_err(|error| {
+        CommandFailure::Lacking(format!("cannot run {}: {error}", program.to_string_lossy()))
+    })?;
     PROGRAM.store(child.id() as i32, Ordering::Relaxed);
     for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGINT] {
         // The terminal sends SIGINT to the program, too, so this process ignores it and waits for the program.
@@ -169,8 +170,9 @@ fn run(mut command: Command, program: &OsStr) -> Result<i32, CommandFailure> {
         // SAFETY: the handler only calls `kill`.
         unsafe { libc::signal(signal, then) };
     }
-    let ended =
-        child.wait().map_err(|error| CommandFailure::Failed(format!("cannot wait for the program: {error}")))?;
+    let ended = child
+        .wait()
+        .map_err(|error| CommandFailure::Failed(format!("cannot wait for the program: {error}")))?;
     Ok(ended.code().unwrap_or_else(|| 128 + ended.signal().unwrap_or(0)))
 }
 

@@ -14,12 +14,12 @@ use std::process::ExitCode;
 use unrack_build::build;
 use unrack_grid::runner::cores;
 use unrack_record::{
-    HostRow, KeptPoints, Machine, RunPurpose, RunFolder, StartedCommand, atomic_write, read_json, write_json,
+    HostRow, KeptPoints, Machine, RunFolder, RunPurpose, StartedCommand, atomic_write, read_json, write_json,
 };
 use unrack_report::write_svgs;
 use unrack_study::charts::charts;
 use unrack_study::costs::MeasuredCosts;
-use unrack_study::page::{StudyOutcome, PICTURES, markdown};
+use unrack_study::page::{PICTURES, StudyOutcome, markdown};
 use unrack_study::programs::values;
 use unrack_study::run::run;
 use unrack_study::{Compared, Study, StudyError, StudyResults, StudyScale, Verdict, computed, figure};

@@ -48,7 +48,10 @@ pub(super) fn run(
                 say(&format!("{} of {}: {}", n + 1, asked.len(), program.name));
                 let answer = one(program, &folder.path(&name))?;
                 if is_answered(program.measure, &answer) {
-                    folder.write_json(&file, &KeptAnswer { sources, asked: question, answer: answer.clone() })?;
+                    folder.write_json(
+                        &file,
+                        &KeptAnswer { sources, asked: question, answer: answer.clone() },
+                    )?;
                 }
                 answer
             }
@@ -94,7 +97,10 @@ fn one(program: &StudyProgram, out: &Path) -> Result<Value, CommandFailure> {
             return Ok(withheld("lacking", format!("{} lacks something here", program.name)));
         }
         if !status.success() {
-            return Err(CommandFailure::Failed(format!("{first} could not make the inputs of {}", program.name)));
+            return Err(CommandFailure::Failed(format!(
+                "{first} could not make the inputs of {}",
+                program.name
+            )));
         }
     }
     if program.measure == Measurement::Native {
@@ -108,8 +114,8 @@ fn one(program: &StudyProgram, out: &Path) -> Result<Value, CommandFailure> {
         .map_err(|why| CommandFailure::Failed(format!("cannot run unrack: {why}")))?;
     match output.status.code() {
         Some(0) => {
-            let mut answer: Value =
-                serde_json::from_slice(&output.stdout).map_err(|why| CommandFailure::Failed(why.to_string()))?;
+            let mut answer: Value = serde_json::from_slice(&output.stdout)
+                .map_err(|why| CommandFailure::Failed(why.to_string()))?;
             if program.measure == Measurement::Compare {
                 let captured = trace::read(out.join("trace.parquet")).ok();
                 answer[BURSTINESS] = captured.and_then(|(_, rows)| burstiness(&rows)).into();
@@ -121,7 +127,9 @@ fn one(program: &StudyProgram, out: &Path) -> Result<Value, CommandFailure> {
             program.name
         ))),
         // A status of 128 or more means that a signal ended the command. The sender of the signal wants the study to end, too.
-        Some(128..) | None => Err(CommandFailure::Failed(format!("{} was ended: {}", program.name, output.status))),
+        Some(128..) | None => {
+            Err(CommandFailure::Failed(format!("{} was ended: {}", program.name, output.status)))
+        }
         Some(_) => {
             Ok(withheld("failed", format!("{} could not be measured: {}", program.name, output.status)))
         }

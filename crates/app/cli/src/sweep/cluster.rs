@@ -28,7 +28,8 @@ pub(super) fn run(
     };
     command.env(PARENT_VARIABLE, std::process::id().to_string());
     command.stdin(if text.is_some() { Stdio::piped() } else { Stdio::null() });
-    let failed = |why: std::io::Error| CommandFailure::Failed(format!("cannot run {}: {why}", python.display()));
+    let failed =
+        |why: std::io::Error| CommandFailure::Failed(format!("cannot run {}: {why}", python.display()));
     let mut child = command.spawn().map_err(failed)?;
     pass(&mut child, text.unwrap_or_default()).map_err(failed)?;
     let text =

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use unrack_build::build;
 use unrack_grid::runner::cores;
-use unrack_grid::sweep::{KEPT, GridPlan, GridPoints, SweepPart};
+use unrack_grid::sweep::{GridPlan, GridPoints, KEPT, SweepPart};
 use unrack_grid::{ScenarioOrigin, ScenarioSource, axes, sweep_folder};
 use unrack_record::{KeptPoints, Machine, RunFolder, StartedCommand, Sweep};
 use unrack_report::{sweep_figures, sweep_text, write_svgs};

@@ -42,7 +42,8 @@ impl PartFile {
 
     /// Returns the files of all parts in a folder.
     pub(super) fn all_in(folder: &Path) -> Result<Vec<PartFile>, CommandFailure> {
-        let failed = |why: &dyn std::fmt::Display| CommandFailure::Usage(format!("{}: {why}", folder.display()));
+        let failed =
+            |why: &dyn std::fmt::Display| CommandFailure::Usage(format!("{}: {why}", folder.display()));
         let mut names = Vec::new();
         for entry in std::fs::read_dir(folder).map_err(|why| failed(&why))? {
             let name = entry.map_err(|why| failed(&why))?.file_name().to_string_lossy().into_owned();

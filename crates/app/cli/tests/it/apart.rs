@@ -5,7 +5,7 @@ use crate::common;
 use common::{Lab, wait_until};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use unrack_compare::{QuestionCaller, ComparisonFound, ComparisonQuestion, Error, RunsPlace, StepProgress};
+use unrack_compare::{ComparisonFound, ComparisonQuestion, Error, QuestionCaller, RunsPlace, StepProgress};
 
 /// Returns a small question about a command, with its folder in the lab.
 fn question(lab: &Lab, command: &[&str]) -> ComparisonQuestion {

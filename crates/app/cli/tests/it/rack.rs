@@ -40,7 +40,10 @@ impl Racks {
         let output = racks.desk.unrack(&arguments);
         if output.status.code() == Some(3) {
             let has_ip = Command::new("ip").arg("-V").output().is_ok();
-            skip(if has_ip { TestRequirement::Namespaces } else { TestRequirement::Iproute2 }, stderr(&output));
+            skip(
+                if has_ip { TestRequirement::Namespaces } else { TestRequirement::Iproute2 },
+                stderr(&output),
+            );
             return None;
         }
         assert!(output.status.success(), "{}", stderr(&output));

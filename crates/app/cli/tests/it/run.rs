@@ -292,7 +292,10 @@ fn a_full_disk_ends_a_captured_run_with_the_reason() {
     command.env("XDG_CACHE_HOME", lab.path("cache")).env("TMPDIR", lab.path("tmp"));
     let output = command.output().unwrap();
     if !matches!(output.status.code(), Some(0..=3)) {
-        return skip(TestRequirement::Root, format!("needs root and `unshare` for a small disk: {}", stderr(&output)));
+        return skip(
+            TestRequirement::Root,
+            format!("needs root and `unshare` for a small disk: {}", stderr(&output)),
+        );
     }
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");

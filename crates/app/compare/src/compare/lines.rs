@@ -24,7 +24,8 @@ use unrack_lines_run::Tools;
 use unrack_paging::{Input, TimedRun};
 use unrack_rack::Protocol;
 use unrack_record::{
-    AccessUnit, Comparison, LinesFabric, LinesResult, LinesSummary, RunFolder, StartedCommand, Stated, Warning,
+    AccessUnit, Comparison, LinesFabric, LinesResult, LinesSummary, RunFolder, StartedCommand, Stated,
+    Warning,
 };
 
 /// Output files of the instrumented run and of the native runs, in the run folder.
@@ -40,7 +41,10 @@ const LEAST: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// If the question cannot be answered, or the run folder cannot be written.
-pub(super) fn ask(question: &ComparisonQuestion, asking: QuestionCaller) -> Result<(LinesSummary, PathBuf), Error> {
+pub(super) fn ask(
+    question: &ComparisonQuestion,
+    asking: QuestionCaller,
+) -> Result<(LinesSummary, PathBuf), Error> {
     let network = question.rack.network(question.nodes, question.rate)?;
     let tools = Tools::find()?;
     let started = StartedCommand::now(build());

@@ -4,7 +4,7 @@ use super::simulated::Simulator;
 use crate::error::Error;
 use crate::runs::conclusion::Conclusion;
 use crate::runs::survey::{Survey, undelayed};
-use crate::runs::task::{DISTURBED, TaskResult, MeasurementTask};
+use crate::runs::task::{DISTURBED, MeasurementTask, TaskResult};
 use unrack_paging::local_bytes;
 use unrack_paging::quality::{self, OtherShare};
 use unrack_record::{Runs, Warning};

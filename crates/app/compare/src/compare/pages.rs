@@ -30,7 +30,10 @@ use unrack_record::{CapturedRun, Comparison, FabricResult, Injection, RunFolder,
 ///
 /// # Errors
 /// If the question cannot be answered, or the run folder cannot be written.
-pub(super) fn ask(question: &ComparisonQuestion, asking: QuestionCaller) -> Result<(Comparison, PathBuf), Error> {
+pub(super) fn ask(
+    question: &ComparisonQuestion,
+    asking: QuestionCaller,
+) -> Result<(Comparison, PathBuf), Error> {
     let MeasuredProgram { budget, maker, started } =
         MeasuredProgram::prepare(&question.command, question.budget, asking)?;
     let scenario = question.scenario()?;
@@ -88,11 +91,8 @@ fn conclude(
         footprint_bytes: measured.footprint.get(),
         fabrics: fabrics.map(|(fabric, simulation)| result(fabric, simulation, &measured)).collect(),
         requirements: requirements::from_measured(&measured, question.rate),
-        capture: measured.captured.map(|TaskResult { fetches, write_backs, threads, wall_s, .. }| CapturedRun {
-            fetches,
-            write_backs,
-            threads,
-            run_s: wall_s,
+        capture: measured.captured.map(|TaskResult { fetches, write_backs, threads, wall_s, .. }| {
+            CapturedRun { fetches, write_backs, threads, run_s: wall_s }
         }),
         native: measured.native.ok(),
         injection: Injection {
@@ -111,7 +111,11 @@ fn conclude(
 }
 
 /// Returns the result of one fabric. Values for which there is too little evidence are left out.
-fn result(fabric: &str, simulation: &Result<FabricResults, Warning>, measured: &MeasuredRuns) -> FabricResult {
+fn result(
+    fabric: &str,
+    simulation: &Result<FabricResults, Warning>,
+    measured: &MeasuredRuns,
+) -> FabricResult {
     let shown = simulation.as_ref().map_err(Clone::clone);
     let slowdown = shown.clone().and_then(|shown| measured.conclusion.slowdown(shown.fetch_us.mean * 1e3));
     let (shown, withheld) = (shown.ok(), slowdown.as_ref().err().cloned());

@@ -2,7 +2,7 @@
 //! suffice instead.
 
 use super::measured::MeasuredRuns;
-use crate::runs::task::{TaskResult, PAGE};
+use crate::runs::task::{PAGE, TaskResult};
 use unrack_paging::quality;
 use unrack_record::{Fit, Interval, Requirement, Stated, Warning};
 use unrack_units::Rate;

@@ -132,7 +132,12 @@ impl<'a> Simulator<'a> {
         Setup::with_fabric(&self.scenario, FabricConfig::default_of(protocol))
     }
 
-    fn simulate(&self, protocol: Protocol, work: &Work, steps: &QuestionSteps) -> Result<FabricResults, Error> {
+    fn simulate(
+        &self,
+        protocol: Protocol,
+        work: &Work,
+        steps: &QuestionSteps,
+    ) -> Result<FabricResults, Error> {
         let setup = self.setup(protocol);
         let done = setup.run(work, |now| steps.simulated(now)).map_err(failed)?;
         let summary = done.summary(Excluded::default());

@@ -4,7 +4,7 @@ use super::by_thread;
 use super::estimate::SymmetricEstimate;
 use super::instrumented::Instrumented;
 use super::machine::MachineModel;
-use super::model::{ModelDelays, CyclesModel};
+use super::model::{CyclesModel, ModelDelays};
 use super::native::{NativeRuns, RunTime};
 use super::placed::PlacementSet;
 use crate::error::Error;

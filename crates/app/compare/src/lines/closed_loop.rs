@@ -124,8 +124,12 @@ impl<'a> ClosedLoop<'a> {
             let mut core = self.core(program, fabric)?;
             for (index, Chosen { lane, window }) in program.windows.iter().enumerate() {
                 let requests = core.trace(window, program.blocks.all());
-                let place =
-                    TraceWindow { program: number, window: index, first: 0, requests: requests.requests.len() };
+                let place = TraceWindow {
+                    program: number,
+                    window: index,
+                    first: 0,
+                    requests: requests.requests.len(),
+                };
                 all.push((place, *lane, requests));
             }
         }
@@ -145,7 +149,10 @@ impl<'a> ClosedLoop<'a> {
         let windows =
             |thread: Vec<(TraceWindow, LineWindow)>| thread.into_iter().map(|(_, window)| window).collect();
         let threads: Vec<Vec<LineWindow>> = threads.into_iter().map(windows).collect();
-        Ok(TracedRequests { trace: LineTrace::new(&threads).map_err(failed)?, found: TraceWindows { order, fabric } })
+        Ok(TracedRequests {
+            trace: LineTrace::new(&threads).map_err(failed)?,
+            found: TraceWindows { order, fabric },
+        })
     }
 
     /// Returns the delay of the run in seconds, if each memory request takes the time that the simulated fabric needed for it:

@@ -28,7 +28,10 @@ impl SymmetricEstimate {
 
     /// Multiplies independent estimates: the squares of their relative errors add up.
     pub(crate) fn product(self, by: SymmetricEstimate) -> SymmetricEstimate {
-        SymmetricEstimate { value: self.value * by.value, half: (self.half * by.value).hypot(self.value * by.half) }
+        SymmetricEstimate {
+            value: self.value * by.value,
+            half: (self.half * by.value).hypot(self.value * by.half),
+        }
     }
 
     /// Adds an exact number.
@@ -55,7 +58,8 @@ mod tests {
 
     #[test]
     fn errors_of_independent_estimates_add_up_as_squares() {
-        let (a, b) = (SymmetricEstimate { value: 10.0, half: 3.0 }, SymmetricEstimate { value: 2.0, half: 0.8 });
+        let (a, b) =
+            (SymmetricEstimate { value: 10.0, half: 3.0 }, SymmetricEstimate { value: 2.0, half: 0.8 });
         let sum = SymmetricEstimate::sum([a, SymmetricEstimate { half: 4.0, ..a }].into_iter());
         assert_eq!(sum, SymmetricEstimate { value: 20.0, half: 5.0 });
         assert_eq!(a.product(b), SymmetricEstimate { value: 20.0, half: 10.0 });

@@ -3,7 +3,7 @@
 use super::estimate::SymmetricEstimate;
 use super::instrumented::Instrumented;
 use super::machine::MachineModel;
-use super::placed::{RecordMarks, PlacementSet};
+use super::placed::{PlacementSet, RecordMarks};
 use super::processes::{ProcessMember, critical};
 use super::threads::{ThreadCycles, hidden};
 use super::windows::{self, Curve, NEAR, ThreadWindows};
@@ -70,7 +70,8 @@ impl CyclesModel {
         let cycles = ThreadCycles::all(&run.summaries(), &threads);
         let decisive = curves[0].far_ns.len() - 1;
         let concluded = cycles.and_then(|cycles| {
-            let delays = ModelDelays::new(&run.summaries(), &cycles, &machine, decisive).ok_or_else(no_thread)?;
+            let delays =
+                ModelDelays::new(&run.summaries(), &cycles, &machine, decisive).ok_or_else(no_thread)?;
             let added_ns = curves[0].far_ns[decisive] - machine.near_ns;
             match hidden(&run.summaries(), &cycles, &machine, (decisive, added_ns), &delays) {
                 Some(why) => Err(why),
@@ -250,7 +251,8 @@ pub(crate) mod tests {
 
     fn thread(record: usize, thread: u32, extra: f64, half: f64) -> ThreadCycles {
         let near = SymmetricEstimate { value: 1.0, half: 0.0 };
-        let extra = vec![SymmetricEstimate { value: extra / 2.0, half }, SymmetricEstimate { value: extra, half }];
+        let extra =
+            vec![SymmetricEstimate { value: extra / 2.0, half }, SymmetricEstimate { value: extra, half }];
         ThreadCycles { record, thread, instructions: 1_000_000_000, misses: 0, windows: 100, near, extra }
     }
 

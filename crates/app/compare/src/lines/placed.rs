@@ -329,8 +329,9 @@ impl RecordMarks {
     }
 
     fn has_far(&self, bit: u32) -> bool {
-        let far =
-            |(of, mark): &(u32, NearMark)| *of == bit && matches!(mark, NearMark::Far(ranges) if !ranges.is_empty());
+        let far = |(of, mark): &(u32, NearMark)| {
+            *of == bit && matches!(mark, NearMark::Far(ranges) if !ranges.is_empty())
+        };
         self.records.iter().flatten().any(far)
     }
 }

@@ -4,7 +4,7 @@ use super::answer::Basis;
 use super::calibration::calibrated;
 use super::instrumented::{Instrumented, Recording};
 use super::native::{self, NativeRuns};
-use super::placed::{PlacementSet, PlacementRule};
+use super::placed::{PlacementRule, PlacementSet};
 use super::recorded::{footprint, options};
 use crate::asking::QuestionCaller;
 use crate::error::Error;

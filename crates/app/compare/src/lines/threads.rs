@@ -96,9 +96,15 @@ impl ThreadCycles {
 
     /// Returns the thread's time at a point of the curves, in seconds. The errors of its near time and its additional time add up linearly,
     /// because both come from the same windows.
-    pub(super) fn far_s(&self, records: &[&Summary], machine: &MachineModel, point: usize) -> SymmetricEstimate {
+    pub(super) fn far_s(
+        &self,
+        records: &[&Summary],
+        machine: &MachineModel,
+        point: usize,
+    ) -> SymmetricEstimate {
         let extra = self.extra[point];
-        let cycles = SymmetricEstimate { value: self.near.value + extra.value, half: self.near.half + extra.half };
+        let cycles =
+            SymmetricEstimate { value: self.near.value + extra.value, half: self.near.half + extra.half };
         self.seconds(cycles, machine).plus(self.kernel_s(records, machine))
     }
 }

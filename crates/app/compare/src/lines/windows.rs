@@ -51,7 +51,8 @@ pub(crate) fn run(
 ) -> Result<Vec<ThreadWindows>, Error> {
     let points: Vec<(NearPages, f64)> =
         curves.iter().flat_map(|curve| curve.far_ns.iter().map(|ns| (curve.pages, *ns))).collect();
-    let one = |points: &[(NearPages, f64)]| WindowsPass { run, machine, marks, points: points.to_vec() }.threads();
+    let one =
+        |points: &[(NearPages, f64)]| WindowsPass { run, machine, marks, points: points.to_vec() }.threads();
     let passes: Vec<Result<Vec<ThreadWindows>, Error>> = std::thread::scope(|scope| {
         let started: Vec<_> =
             points.chunks(LANES - 1).map(|points| scope.spawn(move || one(points))).collect();

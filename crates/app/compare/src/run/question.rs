@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use unrack_build::build;
 use unrack_paging::{
-    CaptureTo, CheckedProgram, FaultMode, Input, MemoryNode, OneRun, OutputTarget, ProgramSeat, RemoteNode,
+    CaptureTo, CheckedProgram, FaultMode, Input, MemoryNode, OneRun, OutputTarget, Placeholder, RemoteNode,
     RunReport, RunSetup, Weighing, calibrate_undisturbed, expected, footprint, measure,
 };
 use unrack_record::{StartedCommand, Stated, Warning};
@@ -49,7 +49,7 @@ impl RunQuestion {
     ///
     /// # Errors
     /// If the question cannot be answered on this machine, or a run fails.
-    pub fn ask(&self, seat: Option<&ProgramSeat>) -> Result<RunAnswer, Error> {
+    pub fn ask(&self, seat: Option<&Placeholder>) -> Result<RunAnswer, Error> {
         let started = StartedCommand::now(build());
         let mut job = CheckedProgram::prepare(&self.command)?;
         self.mode.check()?;
@@ -75,7 +75,7 @@ impl RunQuestion {
             grace: self.grace,
             read_ahead: self.read_ahead,
         };
-        let (report, load) = beside_program(seat.map(ProgramSeat::pid), || measure(&job, &setup));
+        let (report, load) = beside_program(seat.map(Placeholder::pid), || measure(&job, &setup));
         let disturbance = disturbance.or_else(|| load.disturbance());
         let ran = self.ran(&job, &setup, (weighing, disturbance), &report?);
         Ok(RunAnswer::new(&started, ran))

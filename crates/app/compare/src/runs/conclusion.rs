@@ -1,7 +1,7 @@
 //! Conclusion from the runs at one local share: a fitted line of run time over delay, or the reason why there is none.
 
 use super::survey::Survey;
-use super::task::{DISTURBED, TaskResult, MeasurementTask, with_median};
+use super::task::{DISTURBED, MeasurementTask, TaskResult, with_median};
 use unrack_paging::{NOT_AWAY, fit, quality};
 use unrack_record::{Fit, InjectionPoint, Runs, Warning};
 use unrack_units::Bytes;
@@ -118,7 +118,8 @@ impl Survey<'_> {
 
     /// Returns the reason why the runs with `local` memory cannot be used, if some of them had more memory local than that.
     fn not_away(&self, local: Bytes) -> Option<Warning> {
-        let is_one = |task| matches!(task, MeasurementTask::Remote { local_bytes, .. } if local_bytes == local.get());
+        let is_one =
+            |task| matches!(task, MeasurementTask::Remote { local_bytes, .. } if local_bytes == local.get());
         let runs = self.kept.all(is_one);
         let not_away = runs.iter().filter(|done| done.not_away).count();
         let text = format!(
@@ -187,7 +188,8 @@ fn refusal(fit: &Fit, native_s: f64, runs: &[(f64, TaskResult)]) -> Option<Warni
 /// Returns two means over the runs, in seconds: the time that the pager takes in addition to the injected delays, and the delay of a fetch.
 /// `waits` is the number of waits on the critical path, by the fitted line.
 fn beside_the_waits(runs: &[(f64, TaskResult)], waits: f64) -> (f64, f64) {
-    let mean = |of: &dyn Fn(&(f64, TaskResult)) -> f64| runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64;
+    let mean =
+        |of: &dyn Fn(&(f64, TaskResult)) -> f64| runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64;
     let lost_s = mean(&|(_, done)| done.overhead_s + done.late_s);
     // The overhead of fetches that overlap counts once.
     let overlap = if waits > 0.0 { mean(&|(_, done)| done.fetches as f64) / waits } else { 1.0 };
@@ -202,7 +204,8 @@ fn delay(task: MeasurementTask) -> f64 {
 }
 
 fn through(points: &[InjectionPoint], native_s: &[f64], seed: u64) -> Fit {
-    let point = |point: &InjectionPoint, run_s: &f64| fit::FitPoint { delay_ns: point.delay_ns, run_s: *run_s };
+    let point =
+        |point: &InjectionPoint, run_s: &f64| fit::FitPoint { delay_ns: point.delay_ns, run_s: *run_s };
     let all: Vec<_> = points.iter().flat_map(|p| p.runs.seconds.iter().map(move |s| point(p, s))).collect();
     fit::line(&all, native_s, seed).expect("enough runs at different delays, all of which took some time")
 }

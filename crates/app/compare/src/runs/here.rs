@@ -1,7 +1,7 @@
 //! Runs of a program that this process makes itself.
 
 use super::maker::{Made, MeasuredCost, RunMaker, RunOrder};
-use super::task::{TaskResult, PagerCost, MeasurementTask};
+use super::task::{MeasurementTask, PagerCost, TaskResult};
 use crate::error::Error;
 use crate::load::{self, HostLoad, beside};
 use std::ffi::OsString;
@@ -30,7 +30,11 @@ impl OwnRuns {
         Ok(OwnRuns { job })
     }
 
-    fn natively(&self, order: &RunOrder, until: Option<Instant>) -> Result<(TaskResult, Vec<Warning>), MissingRun> {
+    fn natively(
+        &self,
+        order: &RunOrder,
+        until: Option<Instant>,
+    ) -> Result<(TaskResult, Vec<Warning>), MissingRun> {
         let output = order.native_output();
         let run = native(&self.job, &OutputTarget::File(output.clone()), until)?;
         check_status(run.status, "natively", &output)?;
@@ -72,8 +76,16 @@ impl OwnRuns {
         let not_away = report.warnings.iter().any(|warning| warning.key == NOT_AWAY);
         let overhead_s = tally.overhead_ns as f64 / 1e9;
         let late_s = (tally.wait_ns as f64 - tally.fetches as f64 * delay_ns).max(0.0) / 1e9;
-        let done =
-            TaskResult { wall_s, fetches, write_backs, threads, overhead_s, late_s, not_away, ..TaskResult::default() };
+        let done = TaskResult {
+            wall_s,
+            fetches,
+            write_backs,
+            threads,
+            overhead_s,
+            late_s,
+            not_away,
+            ..TaskResult::default()
+        };
         Ok((done, report.warnings))
     }
 }

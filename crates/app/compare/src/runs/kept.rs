@@ -1,6 +1,6 @@
 //! Stored measurements. A map stores each run in its run folder, so that an interrupted map can be continued.
 
-use super::task::{TaskResult, PagerCost, MeasurementTask};
+use super::task::{MeasurementTask, PagerCost, TaskResult};
 use crate::error::Error;
 use crate::steps::QuestionSteps;
 use serde::{Deserialize, Serialize};
@@ -68,7 +68,12 @@ impl<'a> KeptRuns<'a> {
 
     /// Opens the store of the run folder, with its undisturbed runs. It is empty if the stored runs belong to another command, or if the
     /// input is not repeatable.
-    pub(crate) fn open(folder: &'a RunFolder, of: RunsIdentity, is_repeatable: bool, steps: &QuestionSteps) -> KeptRuns<'a> {
+    pub(crate) fn open(
+        folder: &'a RunFolder,
+        of: RunsIdentity,
+        is_repeatable: bool,
+        steps: &QuestionSteps,
+    ) -> KeptRuns<'a> {
         let found: Option<Measurements> = read_json(folder.path(NAME)).ok();
         let nothing = Measurements { of: of.clone(), ..Measurements::default() };
         let mut runs = found.filter(|found| is_repeatable && found.of == of).unwrap_or(nothing);
@@ -127,7 +132,12 @@ impl<'a> KeptRuns<'a> {
     }
 
     /// Stores a run, which replaces an earlier one of the same task.
-    pub(crate) fn put(&self, task: MeasurementTask, done: TaskResult, is_disturbed: bool) -> Result<(), Error> {
+    pub(crate) fn put(
+        &self,
+        task: MeasurementTask,
+        done: TaskResult,
+        is_disturbed: bool,
+    ) -> Result<(), Error> {
         self.keep(|runs| {
             runs.runs.retain(|run| run.task != task);
             runs.runs.push(KeptRun { task, done, is_disturbed });
@@ -145,12 +155,18 @@ impl<'a> KeptRuns<'a> {
     }
 
     /// Returns undisturbed runs in the order in which they were made.
-    pub(crate) fn undisturbed(&self, is_wanted: impl Fn(MeasurementTask) -> bool) -> Vec<(MeasurementTask, TaskResult)> {
+    pub(crate) fn undisturbed(
+        &self,
+        is_wanted: impl Fn(MeasurementTask) -> bool,
+    ) -> Vec<(MeasurementTask, TaskResult)> {
         self.wanted(|run| !run.is_disturbed && is_wanted(run.task))
     }
 
     /// Returns all runs with their tasks, including disturbed ones, in the order in which they were made.
-    pub(crate) fn with_disturbed(&self, is_wanted: impl Fn(MeasurementTask) -> bool) -> Vec<(MeasurementTask, TaskResult)> {
+    pub(crate) fn with_disturbed(
+        &self,
+        is_wanted: impl Fn(MeasurementTask) -> bool,
+    ) -> Vec<(MeasurementTask, TaskResult)> {
         self.wanted(|run| is_wanted(run.task))
     }
 
@@ -190,14 +206,18 @@ mod tests {
         kept.put(task, done(1.0), false).unwrap();
         assert!(kept.has(task));
         assert_eq!(kept.all(|_| true), [done(1.0)]);
-        assert_eq!(kept.undisturbed(|task| matches!(task, MeasurementTask::Native { .. })), [(task, done(1.0))]);
+        assert_eq!(
+            kept.undisturbed(|task| matches!(task, MeasurementTask::Native { .. })),
+            [(task, done(1.0))]
+        );
     }
 
     #[test]
     fn a_footprint_stays_once_shares_of_it_are_sizes() {
         let kept = KeptRuns::in_memory();
         let native = |nth, footprint_bytes| {
-            kept.put(MeasurementTask::Native { nth }, TaskResult { footprint_bytes, ..done(1.0) }, false).unwrap();
+            kept.put(MeasurementTask::Native { nth }, TaskResult { footprint_bytes, ..done(1.0) }, false)
+                .unwrap();
         };
         assert_eq!(kept.footprint_bytes(), 0, "nothing was run");
         native(1, 4096);

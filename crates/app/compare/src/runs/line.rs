@@ -112,7 +112,8 @@ mod tests {
         for rounds in [1, 2, 5] {
             let tasks = plan(&[line(1), line(2)], &[other], rounds);
             assert!(tasks.iter().enumerate().all(|(n, task)| !tasks[..n].contains(task)), "{tasks:?}");
-            let natives = tasks.iter().filter(|task| matches!(task, MeasurementTask::Native { .. })).count() as u32;
+            let natives =
+                tasks.iter().filter(|task| matches!(task, MeasurementTask::Native { .. })).count() as u32;
             // The first native run was made before the plan.
             assert_eq!(natives + 1, planned_native(rounds));
             let more: Vec<MeasurementTask> = (1..=2).flat_map(|nth| more_native(rounds, nth)).collect();

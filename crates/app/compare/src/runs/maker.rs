@@ -1,6 +1,6 @@
 //! Interface between a measurement and the process that makes its runs.
 
-use super::task::{TaskResult, KnownResults, PAGE, PagerCost, MeasurementTask};
+use super::task::{KnownResults, MeasurementTask, PAGE, PagerCost, TaskResult};
 use crate::error::Error;
 use crate::load::HostLoad;
 use serde::{Deserialize, Serialize};

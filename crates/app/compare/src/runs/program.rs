@@ -2,7 +2,7 @@
 
 use super::apart::RunsApart;
 use super::here::OwnRuns;
-use super::kept::{RunsIdentity, KeptRuns};
+use super::kept::{KeptRuns, RunsIdentity};
 use super::maker::RunMaker;
 use crate::asking::{QuestionCaller, RunsPlace};
 use crate::budget::RunBudget;
@@ -12,7 +12,7 @@ use crate::steps::QuestionSteps;
 use std::ffi::OsString;
 use std::path::Path;
 use unrack_build::build;
-use unrack_record::{RunPurpose, RunFolder, StartedCommand};
+use unrack_record::{RunFolder, RunPurpose, StartedCommand};
 use unrack_units::{Rate, Time};
 
 /// Seed of the pager's random choices, for questions without a seed.
@@ -78,7 +78,11 @@ pub(crate) fn folder_of(
 }
 
 /// Opens the stored runs of this program in the folder.
-pub(crate) fn kept_of<'a>(maker: &dyn RunMaker, folder: &'a RunFolder, steps: &QuestionSteps) -> KeptRuns<'a> {
+pub(crate) fn kept_of<'a>(
+    maker: &dyn RunMaker,
+    folder: &'a RunFolder,
+    steps: &QuestionSteps,
+) -> KeptRuns<'a> {
     let program = maker.identity().unwrap_or_default();
     let of = RunsIdentity { sources: build().sources, program, seed: SEED };
     // Runs are reused only if the input is repeatable: standard input may have different bytes next time.

@@ -6,7 +6,7 @@ use super::kept::KeptRuns;
 use super::line::{self, Delayed};
 use super::maker::{Made, MeasuredCost};
 use super::runner::Runner;
-use super::task::{DISTURBED, TaskResult, KnownResults, MeasurementTask, with_median};
+use super::task::{DISTURBED, KnownResults, MeasurementTask, TaskResult, with_median};
 use crate::budget::RunBudget;
 use crate::error::Error;
 use crate::left::Kind;
@@ -146,8 +146,9 @@ impl<'a> Survey<'a> {
     /// the number of waits in a run is uncertain, too, they also include one run at the smallest delay and one at [`FARTHER`] times the
     /// largest delay, because the slope is more certain the farther apart the delays are. Without a budget, only the planned runs are made.
     pub(crate) fn make_surer(&self, locals: &[Bytes], delay_ns: f64) -> Result<(), Error> {
-        let has_time =
-            |task: &MeasurementTask| self.budget.allows(self.steps.corrected(kind(*task), self.predicted_s(*task)));
+        let has_time = |task: &MeasurementTask| {
+            self.budget.allows(self.steps.corrected(kind(*task), self.predicted_s(*task)))
+        };
         for nth in 1..=MOST_MORE {
             let (mut tasks, mut lines) = (Vec::new(), Vec::new());
             for local in locals {
@@ -229,7 +230,12 @@ impl<'a> Survey<'a> {
         let cost = self.kept.cost().map(|(cost, _)| cost).unwrap_or_default();
         let natives: Vec<_> = self.kept.undisturbed(is_native).iter().map(|(_, done)| done.wall_s).collect();
         let native_s = (!natives.is_empty()).then(|| with_median(natives).median_s);
-        KnownResults { cost, footprint: self.footprint(), native_s, captured_local: self.captured_local.get() }
+        KnownResults {
+            cost,
+            footprint: self.footprint(),
+            native_s,
+            captured_local: self.captured_local.get(),
+        }
     }
 
     /// Returns the program's footprint.

@@ -189,9 +189,11 @@ mod tests {
 
     #[test]
     fn senseless_ranges_still_make_an_axis() {
-        for axis in
-            [ChartAxis::linear("", f64::NAN, 1.0), ChartAxis::log("", 0.0, 0.0), ChartAxis::log("", f64::INFINITY, 1.0)]
-        {
+        for axis in [
+            ChartAxis::linear("", f64::NAN, 1.0),
+            ChartAxis::log("", 0.0, 0.0),
+            ChartAxis::log("", f64::INFINITY, 1.0),
+        ] {
             assert!(axis.position(0.5).is_finite() && !axis.ticks.is_empty(), "{axis:?}");
         }
     }

@@ -23,7 +23,7 @@ pub(crate) mod style;
 mod vega;
 
 pub(crate) use axis::ChartAxis;
-pub(crate) use data::{ChartData, AxisPosition, AxisRange, AxisScale, ScaleKind, MarkShape, ShownValue};
+pub(crate) use data::{AxisPosition, AxisRange, AxisScale, ChartData, MarkShape, ScaleKind, ShownValue};
 pub use figure::Picture;
 pub(crate) use figure::{Drawing, WIDE};
 pub(crate) use labels::{PlacedLabels, fitted};

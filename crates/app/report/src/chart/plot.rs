@@ -1,6 +1,6 @@
 //! The frame of a plot, and marks within it.
 
-use super::{ChartAxis, ChartData, Drawing, AxisPosition, AxisRange, MarkShape, ShownValue, fitted};
+use super::{AxisPosition, AxisRange, ChartAxis, ChartData, Drawing, MarkShape, ShownValue, fitted};
 use crate::markup::{Attributes, Markup, Px};
 
 /// Space to the right of a plot, in pixels.
@@ -29,7 +29,12 @@ pub(crate) struct Plot {
 
 impl Plot {
     /// Returns a plot in this rectangle: (left, top) to (right, bottom).
-    pub(crate) fn within((left, top): (f64, f64), (right, bottom): (f64, f64), x: ChartAxis, y: ChartAxis) -> Plot {
+    pub(crate) fn within(
+        (left, top): (f64, f64),
+        (right, bottom): (f64, f64),
+        x: ChartAxis,
+        y: ChartAxis,
+    ) -> Plot {
         let data = ChartData::new(x.scale(), y.scale());
         Plot { left, top, right, bottom, x, y, data }
     }
@@ -46,9 +51,24 @@ impl Plot {
     }
 
     /// Records a value that the caller draws.
-    pub(crate) fn note(&mut self, shape: MarkShape, ink: Ink, (x, y): (AxisPosition, AxisPosition), range: AxisRange) {
+    pub(crate) fn note(
+        &mut self,
+        shape: MarkShape,
+        ink: Ink,
+        (x, y): (AxisPosition, AxisPosition),
+        range: AxisRange,
+    ) {
         let (series, class) = (ink.name.into(), ink.class.into());
-        self.data.values.push(ShownValue { shape, panel: String::new(), series, class, x, y, range, value: None });
+        self.data.values.push(ShownValue {
+            shape,
+            panel: String::new(),
+            series,
+            class,
+            x,
+            y,
+            range,
+            value: None,
+        });
     }
 
     /// Returns the horizontal position of a value in the figure.

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::data::{ChartData, AxisPosition, AxisRange, AxisScale, ScaleKind, MarkShape, ShownValue};
+use super::data::{AxisPosition, AxisRange, AxisScale, ChartData, MarkShape, ScaleKind, ShownValue};
 use super::style;
 
 const SCHEMA: &str = "https://vega.github.io/schema/vega-lite/v6.json";
@@ -39,7 +39,8 @@ fn is_drawable(shown: &ShownValue) -> bool {
         AxisRange::None => [0.0; 2],
         AxisRange::X(ends) | AxisRange::Y(ends) | AxisRange::Cell(ends) => ends,
     };
-    let is_finite = |place: &AxisPosition| !matches!(place, AxisPosition::Number(number) if !number.is_finite());
+    let is_finite =
+        |place: &AxisPosition| !matches!(place, AxisPosition::Number(number) if !number.is_finite());
     is_finite(&shown.x) && is_finite(&shown.y) && ends.iter().chain(&shown.value).all(|v| v.is_finite())
 }
 
@@ -123,7 +124,8 @@ fn layers(data: &ChartData, shown: &[&ShownValue]) -> Vec<Value> {
         let encoding = json!({ "x": x, "y": low_y, "y2": y2, "color": color });
         layers.push(layer(format!("({is_point}) && isValid(datum.y_low)"), json!("rule"), encoding));
     }
-    for (shape, filled, size) in [(MarkShape::Ring, false, 150), (MarkShape::Dot, true, 60), (MarkShape::Limit, true, 30)]
+    for (shape, filled, size) in
+        [(MarkShape::Ring, false, 150), (MarkShape::Dot, true, 60), (MarkShape::Limit, true, 30)]
     {
         if has(shape) {
             let mark = json!({ "type": "point", "filled": filled, "size": size, "opacity": 1 });

@@ -70,8 +70,12 @@ impl ComparedFolder {
         let kind = if is_comparison { Kind::Comparison } else { kind };
         let manifest: Manifest = read_json(folder.join("manifest.json"))?;
         let settings = settings::settings(Some(&manifest)).unwrap_or_default();
-        let mut read =
-            ComparedFolder { side: DifferenceSide { folder: folder.into(), kind }, manifest, result, settings };
+        let mut read = ComparedFolder {
+            side: DifferenceSide { folder: folder.into(), kind },
+            manifest,
+            result,
+            settings,
+        };
         read.add_settings()?;
         Ok(read)
     }

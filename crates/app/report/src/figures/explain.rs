@@ -1,7 +1,9 @@
 //! Figure of the time of one message: one row for each place where the message was, with bars along the time axis.
 
 use crate::ExplainedMessage;
-use crate::chart::{ChartAxis, Drawing, Ink, Picture, AxisPosition, Plot, AxisRange, MarkShape, fitted, text_width};
+use crate::chart::{
+    AxisPosition, AxisRange, ChartAxis, Drawing, Ink, MarkShape, Picture, Plot, fitted, text_width,
+};
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::{bytes, nanoseconds, percent};
 
@@ -115,7 +117,12 @@ fn draw_period(m: &mut Markup, plot: &mut Plot, row: &Row, [from, to]: [f64; 2],
     let text = format!("{}: {} from {}", row.place, nanoseconds(to - from), nanoseconds(from));
     m.explained("rect", place, &text);
     let ink = Ink { class: row.class, name: row.place };
-    plot.note(MarkShape::Bar, ink, (AxisPosition::Any, AxisPosition::Name(row.place.into())), AxisRange::X([from, to]));
+    plot.note(
+        MarkShape::Bar,
+        ink,
+        (AxisPosition::Any, AxisPosition::Name(row.place.into())),
+        AxisRange::X([from, to]),
+    );
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use unrack_record::{MapLocal, SlowdownMap};
 
-use crate::chart::{ChartData, Drawing, Key, Picture, AxisRange, WIDE, fitted, legend, style, text_width};
+use crate::chart::{AxisRange, ChartData, Drawing, Key, Picture, WIDE, fitted, legend, style, text_width};
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::{bytes, nanoseconds, percent, rate, ratio, share};
 

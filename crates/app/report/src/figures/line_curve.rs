@@ -48,11 +48,17 @@ fn draw(points: &[LineCurvePoint], width: f64) -> Drawing {
         points[0].latency_ns,
         points[points.len() - 1].latency_ns,
     );
-    let mut plot =
-        Plot::filling(width, height, 16.0, x, ChartAxis::linear("slowdown (run time over native)", 1.0, most));
+    let mut plot = Plot::filling(
+        width,
+        height,
+        16.0,
+        x,
+        ChartAxis::linear("slowdown (run time over native)", 1.0, most),
+    );
     let mut body = Markup::new();
     plot.frame(&mut body);
-    let line = |of: fn(&LineCurvePoint) -> f64| points.iter().map(|p| (p.latency_ns, of(p))).collect::<Vec<_>>();
+    let line =
+        |of: fn(&LineCurvePoint) -> f64| points.iter().map(|p| (p.latency_ns, of(p))).collect::<Vec<_>>();
     let ink = Ink { class: "s0", name: "slowdown" };
     plot.band(&mut body, ink, &line(|p| p.range[0]), &line(|p| p.range[1]));
     plot.line(&mut body, ink, &line(|p| p.slowdown), "slowdown by the core model");

@@ -3,7 +3,7 @@
 use unrack_record::line_heat::{Meta, Row};
 
 use super::cells::{class, draw_cell, steps};
-use crate::chart::{ChartData, Drawing, Key, Picture, AxisRange, WIDE, legend, style};
+use crate::chart::{AxisRange, ChartData, Drawing, Key, Picture, WIDE, legend, style};
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::{bytes, count};
 

@@ -3,7 +3,8 @@
 use unrack_record::{Comparison, FabricResult, Fit, Interval, Requirement, Stated};
 
 use crate::chart::{
-    ChartAxis, Drawing, Ink, PlacedLabels, Picture, AxisPosition, Plot, AxisRange, MarkShape, WIDE, fitted, style, text_width,
+    AxisPosition, AxisRange, ChartAxis, Drawing, Ink, MarkShape, Picture, PlacedLabels, Plot, WIDE, fitted,
+    style, text_width,
 };
 use crate::markup::{Markup, Px};
 use crate::words::{nanoseconds, percent, ratio};
@@ -32,8 +33,9 @@ pub(crate) fn near_fabrics(c: &Comparison) -> Option<Picture> {
     if places.is_empty() {
         return None;
     }
-    let one =
-        |place: &FabricOnLine| format!("{}: {} at {}.", place.name, ratio(place.slowdown), us(place.fetch_us));
+    let one = |place: &FabricOnLine| {
+        format!("{}: {} at {}.", place.name, ratio(place.slowdown), us(place.fetch_us))
+    };
     let description = places.iter().map(one).collect::<Vec<_>>().join(" ");
     let near = NearFigure { places, fit, requirements: &c.requirements, page_us: c.injection.page_us };
     Some(Picture::new("slowdown-fabrics", "Where the fabrics are", &description, |width| near.draw(width)))

@@ -3,7 +3,8 @@
 use unrack_record::Comparison;
 
 use crate::chart::{
-    ChartAxis, Drawing, Ink, Key, Picture, AxisPosition, Plot, AxisRange, MarkShape, fitted, legend, style, text_width,
+    AxisPosition, AxisRange, ChartAxis, Drawing, Ink, Key, MarkShape, Picture, Plot, fitted, legend, style,
+    text_width,
 };
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::{number, percent, ratio};
@@ -223,7 +224,8 @@ mod tests {
                 levels.iter().all(|(_, name)| drawn.contains(&format!("{name}</text>"))),
                 "{most}: {drawn}"
             );
-            let plot = Plot::within((56.0, 60.0), (662.0, 200.0), axis, ChartAxis::named("", &["edm".into()]));
+            let plot =
+                Plot::within((56.0, 60.0), (662.0, 200.0), axis, ChartAxis::named("", &["edm".into()]));
             let lines = level_lines(&plot, &levels.iter().collect::<Vec<_>>());
             assert_eq!(lines.iter().max().unwrap() + 1, rows, "{most}: {lines:?}");
         }

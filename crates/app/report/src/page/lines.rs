@@ -12,7 +12,11 @@ use crate::{Picture, RecordedRun, figures};
 const FABRICS: &[ColumnGroup] = &[
     ColumnGroup { name: "Fabric", term: "fabric", columns: &[] },
     ColumnGroup { name: "Read of a line (ns)", term: "read", columns: &["unloaded", "mean", "p99"] },
-    ColumnGroup { name: "Slowdown by the curve", term: "closed-loop", columns: &["estimate", "95 % interval"] },
+    ColumnGroup {
+        name: "Slowdown by the curve",
+        term: "closed-loop",
+        columns: &["estimate", "95 % interval"],
+    },
     ColumnGroup { name: "By closed loop", term: "closed-loop", columns: &["estimate", "95 % interval"] },
 ];
 const SERVED: &[ColumnGroup] = &[
@@ -77,13 +81,15 @@ fn figures_of(recorded: &LinesRun) -> Vec<Picture> {
 fn curve(section: &mut PageSection, lines: &LinesResult) {
     let placement = answer::placement(lines);
     let first = ColumnGroup { name: "Latency of far memory", term: "line-slowdown", columns: &[] };
-    let asked = ColumnGroup { name: &placement, term: "line-slowdown", columns: &["estimate", "95 % interval"] };
+    let asked =
+        ColumnGroup { name: &placement, term: "line-slowdown", columns: &["estimate", "95 % interval"] };
     let rows: Vec<Vec<String>> = answer::curve(lines).into_iter().map(Vec::from).collect();
     table(&mut section.body, "Slowdown by latency", &[first, asked], &rows);
     let latencies = answer::latencies(lines);
     let first = ColumnGroup { name: "Near memory", term: "placement", columns: &[] };
     let each = |name| ColumnGroup { name, term: "line-slowdown", columns: &["slowdown"] };
-    let groups: Vec<ColumnGroup> = [first].into_iter().chain(latencies.iter().map(|name| each(name))).collect();
+    let groups: Vec<ColumnGroup> =
+        [first].into_iter().chain(latencies.iter().map(|name| each(name))).collect();
     table(&mut section.body, "Slowdown by placement and latency", &groups, &answer::placements(lines));
     let threads: Vec<Vec<String>> = answer::threads(lines).into_iter().map(Vec::from).collect();
     if !threads.is_empty() {

@@ -124,9 +124,19 @@ impl ReportPage {
         let shown = |is: fn(&SectionContent) -> bool| parts.iter().any(is);
         let terms = [
             (shown(|part| matches!(part, SectionContent::Lines(..))), LINES_TERMS),
-            (shown(|part| matches!(part, SectionContent::Comparison(..) | SectionContent::Map(..))), PROGRAM_TERMS),
             (
-                shown(|part| matches!(part, SectionContent::Comparison(..) | SectionContent::Sweep(..) | SectionContent::Simulations(_))),
+                shown(|part| matches!(part, SectionContent::Comparison(..) | SectionContent::Map(..))),
+                PROGRAM_TERMS,
+            ),
+            (
+                shown(|part| {
+                    matches!(
+                        part,
+                        SectionContent::Comparison(..)
+                            | SectionContent::Sweep(..)
+                            | SectionContent::Simulations(_)
+                    )
+                }),
                 NETWORK_TERMS,
             ),
             (shown(|part| !matches!(part, SectionContent::Map(..))), FABRIC_TERMS),

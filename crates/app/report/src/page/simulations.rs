@@ -11,14 +11,22 @@ const COLUMNS: &[ColumnGroup] = &[
     ColumnGroup { name: "Run", term: "fabric", columns: &[] },
     ColumnGroup { name: "Fabric", term: "fabric", columns: &[] },
     ColumnGroup { name: "Messages", term: "message", columns: &["sent", "finished"] },
-    ColumnGroup { name: "Completion over unloaded", term: "unloaded", columns: &["mean", "p50", "p99", "max"] },
+    ColumnGroup {
+        name: "Completion over unloaded",
+        term: "unloaded",
+        columns: &["mean", "p50", "p99", "max"],
+    },
     ColumnGroup { name: "Completion (ns)", term: "message", columns: &["mean", "p99"] },
 ];
 
 const KIND_COLUMNS: &[ColumnGroup] = &[
     ColumnGroup { name: "Run and kind", term: "message", columns: &[] },
     ColumnGroup { name: "Messages", term: "message", columns: &[] },
-    ColumnGroup { name: "Completion over unloaded", term: "unloaded", columns: &["mean", "p50", "p99", "max"] },
+    ColumnGroup {
+        name: "Completion over unloaded",
+        term: "unloaded",
+        columns: &["mean", "p50", "p99", "max"],
+    },
 ];
 
 const NETWORK_COLUMNS: &[ColumnGroup] = &[

@@ -10,7 +10,11 @@ const COLUMNS: &[ColumnGroup] = &[
     ColumnGroup { name: "Point", term: "message", columns: &[] },
     ColumnGroup { name: "Fabric", term: "fabric", columns: &[] },
     ColumnGroup { name: "Messages", term: "message", columns: &["sent", "finished"] },
-    ColumnGroup { name: "Completion over unloaded", term: "unloaded", columns: &["mean", "p50", "p99", "max"] },
+    ColumnGroup {
+        name: "Completion over unloaded",
+        term: "unloaded",
+        columns: &["mean", "p50", "p99", "max"],
+    },
     ColumnGroup { name: "Completion (ns)", term: "message", columns: &["mean", "p99"] },
     ColumnGroup { name: "Throughput (Gb/s)", term: "message", columns: &[] },
     ColumnGroup { name: "Packets lost", term: "queue", columns: &[] },

@@ -2,7 +2,7 @@
 
 use crate::synthetic::{self, HOSTILE};
 use roxmltree::{Document, ParsingOptions};
-use unrack_report::{ReportPage, ReportError};
+use unrack_report::{ReportError, ReportPage};
 use unrack_testing::TestFolder;
 
 fn compare_page(scratch: &str) -> String {

@@ -84,7 +84,8 @@ pub(super) fn through_the_switch(request: Request) -> (u64, Vec<BlockInFlight>) 
 pub(super) fn between(name: &str, crossings: &[BlockInFlight]) -> [(&'static str, u64); 4] {
     let pcs = 2 * steps::PCS_CYCLES;
     let at = |kind, up| {
-        let is_it = |crossing: &&BlockInFlight| crossing.up == up && crossing.block.block_type() == Some(kind);
+        let is_it =
+            |crossing: &&BlockInFlight| crossing.up == up && crossing.block.block_type() == Some(kind);
         crossings.iter().find(is_it).expect("it crossed").cycle
     };
     let (asks, granted) = match name {

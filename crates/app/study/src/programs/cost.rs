@@ -1,7 +1,7 @@
 //! One thread with remote memory against a parallel program whose memory is local (DDC, section 5.2, figure 9; McSherry, Isard and
 //! Murray, "Scalability! But at what COST?", HotOS 2015).
 
-use super::map::{SlowdownLoss, MappedProgram, NETWORKS, SHARE};
+use super::map::{MappedProgram, NETWORKS, SHARE, SlowdownLoss};
 use super::program::{Measurement, ProgramFound, StudyProgram, other};
 use crate::computed::Computed;
 use unrack_report::{ChartSeries, Picture, SeriesAxis, SeriesChart};

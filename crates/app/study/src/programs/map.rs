@@ -167,13 +167,15 @@ fn shares(of: &[&MappedProgram]) -> Vec<String> {
 
 /// Returns the mean loss of programs; `None` if the loss of one of them is missing.
 fn mean(of: &[&MappedProgram], share: &str, network: NetworkPoint) -> Option<SlowdownLoss> {
-    let losses: Vec<SlowdownLoss> = of.iter().map(|mapped| mapped.loss(share, network)).collect::<Option<_>>()?;
+    let losses: Vec<SlowdownLoss> =
+        of.iter().map(|mapped| mapped.loss(share, network)).collect::<Option<_>>()?;
     let count = losses.len() as f64;
     if losses.is_empty() {
         return None;
     }
     let value = losses.iter().map(|loss| loss.value).sum::<f64>() / count;
-    let half = |end: fn(&SlowdownLoss) -> f64| losses.iter().map(end).map(|d| d * d).sum::<f64>().sqrt() / count;
+    let half =
+        |end: fn(&SlowdownLoss) -> f64| losses.iter().map(end).map(|d| d * d).sum::<f64>().sqrt() / count;
     Some(SlowdownLoss {
         value,
         low: value - half(|loss| loss.value - loss.low),

@@ -115,8 +115,12 @@ mod tests {
         let found: Vec<ProgramFound> = found(&maps);
         let mapped = mapped(&programs, &found);
         let of = |n: usize| needed(&mapped[n], NETWORKS[0]);
-        let expected =
-            [NeededMemory::Share(40.0), NeededMemory::Share(60.0), NeededMemory::MoreThan(60.0), NeededMemory::Share(60.0)];
+        let expected = [
+            NeededMemory::Share(40.0),
+            NeededMemory::Share(60.0),
+            NeededMemory::MoreThan(60.0),
+            NeededMemory::Share(60.0),
+        ];
         assert_eq!([of(0), of(1), of(2), of(3)], expected.map(Some));
         let text = text(&mapped);
         // A loss of 8 % at 5 us is 4.8 % at 3 us. These maps have no links of 200 Gb/s.

@@ -13,7 +13,7 @@ pub(crate) mod text;
 mod write;
 
 pub(crate) use cell::kind;
-pub(crate) use cell::{ColumnValue, ColumnMismatch};
+pub(crate) use cell::{ColumnMismatch, ColumnValue};
 pub(crate) use read::{RowBatch, read};
 pub use read::{read_batches, rows_of};
 pub(crate) use write::Writer;

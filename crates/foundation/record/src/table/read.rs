@@ -7,7 +7,7 @@ use arrow_array::RecordBatch;
 use parquet::file::metadata::KeyValue;
 use serde_json::Value;
 
-use super::cell::{ColumnValue, ColumnMismatch};
+use super::cell::{ColumnMismatch, ColumnValue};
 use super::guard::guarded;
 use super::{RowBatches, TABLE_KEY, TableKind};
 use crate::RecordError;

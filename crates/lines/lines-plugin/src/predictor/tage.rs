@@ -80,7 +80,8 @@ impl Tage {
 
     fn place(&self, address: u64) -> TableIndices {
         let hash = (address ^ address >> TAGGED_BITS) as u32;
-        let mut place = TableIndices { base: address as usize % BASE, indices: [0; TABLES], tags: [0; TABLES] };
+        let mut place =
+            TableIndices { base: address as usize % BASE, indices: [0; TABLES], tags: [0; TABLES] };
         for (table, folded) in self.folded.iter().enumerate() {
             place.indices[table] = (hash ^ hash >> (table + 1) ^ folded.index) as usize % TAGGED;
             // Departure: the paper folds the history a third time for the tag. Here the folding of the index is used

@@ -1,7 +1,7 @@
 //! Latency of a load as a function of the working set, and the latency and size of each level that follow from this
 //! curve.
 
-use super::chase::{LINE, ChaseOrder, follow, link};
+use super::chase::{ChaseOrder, LINE, follow, link};
 use super::clock::time_ns;
 use super::described::DescribedCache;
 use super::error::CalibrateError;

@@ -34,7 +34,7 @@ mod walk;
 mod window;
 
 pub use bandwidth::Bandwidth;
-pub use curve::{LatencyPoint, CacheLevel};
+pub use curve::{CacheLevel, LatencyPoint};
 pub use described::{Described, DescribedCache};
 pub use error::CalibrateError;
 pub use overlap::Overlap;

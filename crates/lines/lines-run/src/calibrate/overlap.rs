@@ -1,6 +1,6 @@
 //! Overlap of misses, measured as the throughput of several independent chases.
 
-use super::chase::{LINE, ChaseOrder, follow_many, link};
+use super::chase::{ChaseOrder, LINE, follow_many, link};
 use super::clock::time_ns;
 use super::spread::MeasuredSpread;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! Costs of the core and the kernel: frequency, mispredicted branches, first touches of pages, and system calls.
 
-use super::chase::{LINE, ChaseOrder, follow, follow_many, link};
+use super::chase::{ChaseOrder, LINE, follow, follow_many, link};
 use super::clock::time_ns;
 use super::error::CalibrateError;
 use super::memory::{Memory, PageSize};

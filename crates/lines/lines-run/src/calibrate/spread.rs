@@ -51,7 +51,10 @@ mod tests {
 
     #[test]
     fn medians() {
-        assert_eq!(MeasuredSpread::new(vec![3.0, 1.0, 2.0]), MeasuredSpread { min: 1.0, median: 2.0, max: 3.0 });
+        assert_eq!(
+            MeasuredSpread::new(vec![3.0, 1.0, 2.0]),
+            MeasuredSpread { min: 1.0, median: 2.0, max: 3.0 }
+        );
         assert_eq!(MeasuredSpread::new(vec![4.0, 1.0]), MeasuredSpread { min: 1.0, median: 2.5, max: 4.0 });
     }
 }

@@ -5,8 +5,8 @@
 //! components", ASPLOS 2006). It is attributed to the front end as long as the later instruction was not dispatched,
 //! and then to its own operation or to its line.
 
-use super::time::{LaneTimes, LaneTime};
-use super::watch::{Retirement, WaitCause, CoreObserver};
+use super::time::{LaneTime, LaneTimes};
+use super::watch::{CoreObserver, Retirement, WaitCause};
 
 /// Cycles by cause. They add up to the cycles of the windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

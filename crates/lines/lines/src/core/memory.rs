@@ -1,7 +1,7 @@
 //! Memory behind the caches, near and far: computes when a line arrives.
 
 use super::parameters::{MemoryLane, MemoryParameters, NearPages};
-use super::time::{LaneTimes, LaneTime};
+use super::time::{LaneTime, LaneTimes};
 
 /// Memory, as the core accesses it. Each line comes with a mask that has one bit for each placement in which its page
 /// is near.

@@ -97,7 +97,8 @@ impl<T: LaneTime> PortRates<T> {
                 PortRate::new(float_multiply, turn),
                 divider(parameters.float_divide_interval),
             ],
-            accesses: [load, store, memory, vector_load, vector_store].map(|ports| PortRate::new(ports, turn)),
+            accesses: [load, store, memory, vector_load, vector_store]
+                .map(|ports| PortRate::new(ports, turn)),
         }
     }
 

@@ -147,7 +147,8 @@ impl Program {
             self.firsts.push(0);
         }
         for block in blocks.iter().skip(self.firsts.len() - 1) {
-            self.instructions.extend(block.instructions.iter().map(|i| PreparedInstruction::new(i, parameters)));
+            self.instructions
+                .extend(block.instructions.iter().map(|i| PreparedInstruction::new(i, parameters)));
             self.firsts.push(self.instructions.len());
             self.addresses.push((block.pc, block.behind()));
         }

@@ -14,7 +14,7 @@ use super::machine::CoreModel;
 use super::memory::{Device, Memory};
 use super::parameters::{CoreError, CoreParameters, MemoryLane, check_lanes};
 use super::program::Program;
-use super::time::{LaneTimes, NO_REQUEST, LaneTime, TracedTime};
+use super::time::{LaneTime, LaneTimes, NO_REQUEST, TracedTime};
 use crate::instruction::CodeBlock;
 use crate::window::RecordedWindow;
 
@@ -75,7 +75,8 @@ impl FarRequests {
         };
         let near = Device::new(&lane.near);
         let given = GivenLatencies { lane, near, latencies: Vec::new(), next: 0 };
-        let (tracer, player) = (CoreModel::new(parameters, tracing, ()), CoreModel::new(parameters, given, ()));
+        let (tracer, player) =
+            (CoreModel::new(parameters, tracing, ()), CoreModel::new(parameters, given, ()));
         Ok(FarRequests { tracer, player, parameters: parameters.clone(), program: Program::default() })
     }
 

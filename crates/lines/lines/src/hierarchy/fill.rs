@@ -1,7 +1,7 @@
 //! Lines that prefetchers bring into the caches.
 
 use super::prefetch::LinesAhead;
-use super::{LevelResult, Hierarchy, Prefetched, Request, line_of};
+use super::{Hierarchy, LevelResult, Prefetched, Request, line_of};
 use crate::cache::{EXCLUSIVE, UNUSED};
 use crate::window::ServedBy;
 

@@ -1,6 +1,6 @@
 //! Movement of lines between the cache levels.
 
-use super::{Demanded, LevelResult, Hierarchy};
+use super::{Demanded, Hierarchy, LevelResult};
 use crate::cache::{EXCLUSIVE, LINE_SHIFT, Line, MODIFIED, UNUSED};
 use crate::placement::AccessKind;
 use crate::processor::InclusionPolicy;
@@ -27,7 +27,13 @@ impl Hierarchy {
         demanded
     }
 
-    pub(super) fn find_below_l1(&mut self, thread: usize, core: usize, line: u64, is_store: bool) -> LevelResult {
+    pub(super) fn find_below_l1(
+        &mut self,
+        thread: usize,
+        core: usize,
+        line: u64,
+        is_store: bool,
+    ) -> LevelResult {
         if let Some(flags) = self.cores[core].l2.touch(line) {
             return LevelResult { served: ServedBy::L2, near: 0, flags: *flags };
         }

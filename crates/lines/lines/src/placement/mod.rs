@@ -328,8 +328,9 @@ mod tests {
     fn a_page_that_is_given_back_leaves_room_to_the_next_new_one() {
         let mut placements =
             Placements::new(&[PagePlacement::FirstTouch { near_bytes: 1 << PAGE_SHIFT }]).unwrap();
-        let near =
-            |placements: &mut Placements, page: u64| placements.near(page << PAGE_SHIFT, AccessKind::Read) == 1;
+        let near = |placements: &mut Placements, page: u64| {
+            placements.near(page << PAGE_SHIFT, AccessKind::Read) == 1
+        };
         assert!(near(&mut placements, 7) && !near(&mut placements, 8));
         placements.forget(7);
         assert!(!near(&mut placements, 8), "a page stays where it is");
@@ -344,7 +345,10 @@ mod tests {
         let mut placements = Placements::new(&[PagePlacement::Ranges]).unwrap();
         assert_eq!(placements.near(0x5000, AccessKind::Read), 1);
         placements.set_far_ranges(0, &[(0x5000, 0x6000)]);
-        assert_eq!([0x4fff, 0x5000, 0x6000].map(|address| placements.near(address, AccessKind::Read)), [1, 0, 1]);
+        assert_eq!(
+            [0x4fff, 0x5000, 0x6000].map(|address| placements.near(address, AccessKind::Read)),
+            [1, 0, 1]
+        );
     }
 
     #[test]

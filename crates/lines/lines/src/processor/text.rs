@@ -7,7 +7,8 @@
 //! ```
 
 use super::{
-    CacheSize, InclusionPolicy, MOST_AHEAD, PageFrames, Prefetchers, Processor, ProcessorError, StreamReach, TlbSize,
+    CacheSize, InclusionPolicy, MOST_AHEAD, PageFrames, Prefetchers, Processor, ProcessorError, StreamReach,
+    TlbSize,
 };
 use std::fmt;
 use std::str::FromStr;

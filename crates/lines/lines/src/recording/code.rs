@@ -2,9 +2,11 @@
 
 use super::RecordingError;
 use super::bytes::{Cursor, put, put_difference};
-use super::history::{History, AccessShape};
+use super::history::{AccessShape, History};
 use crate::instruction::{BlockEnding, CodeBlock, Instruction, MemoryUse, OperationClass};
-use crate::window::{BlockStep, CodeFetch, LineAccess, Prefetch, RecordedWindow, ServedBy, WalkLoads, WriteBack};
+use crate::window::{
+    BlockStep, CodeFetch, LineAccess, Prefetch, RecordedWindow, ServedBy, WalkLoads, WriteBack,
+};
 
 const OPERATIONS: [OperationClass; 13] = [
     OperationClass::Nothing,

@@ -35,7 +35,11 @@ pub(super) struct PredictedAccess {
 
 impl PredictedAccess {
     fn new(instruction: u16, is_store: bool) -> PredictedAccess {
-        PredictedAccess { address: None, stride: 0, shape: AccessShape { instruction, bytes: USUAL_BYTES, is_store } }
+        PredictedAccess {
+            address: None,
+            stride: 0,
+            shape: AccessShape { instruction, bytes: USUAL_BYTES, is_store },
+        }
     }
 
     /// Returns the predicted address. `before` is the address of the previous access in the window, which is used if
@@ -69,7 +73,10 @@ impl Expected {
     pub(super) fn site(&mut self, number: usize) -> &mut PredictedAccess {
         let number = number.min(SITES - 1);
         while self.sites.len() <= number {
-            let last = self.sites.last().map_or(PredictedAccess::new(0, false), |site| PredictedAccess { address: None, ..*site });
+            let last = self
+                .sites
+                .last()
+                .map_or(PredictedAccess::new(0, false), |site| PredictedAccess { address: None, ..*site });
             self.sites.push(last);
         }
         &mut self.sites[number]

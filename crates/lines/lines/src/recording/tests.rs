@@ -4,7 +4,9 @@ use super::*;
 use crate::instruction::{
     BlockEnding, CodeBlock, Instruction, MemoryUse, OperationClass, REGISTERS, Register,
 };
-use crate::window::{BlockStep, CodeFetch, LineAccess, Prefetch, RecordedWindow, ServedBy, WalkLoads, WriteBack};
+use crate::window::{
+    BlockStep, CodeFetch, LineAccess, Prefetch, RecordedWindow, ServedBy, WalkLoads, WriteBack,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -1,6 +1,6 @@
 //! Racks that pool their NICs (DRack §4.1).
 
-use super::{NamespaceHost, NamespacePlan, ROUTER, PlannedNamespace, buffer_of, ways};
+use super::{NamespaceHost, NamespacePlan, PlannedNamespace, ROUTER, buffer_of, ways};
 use std::net::Ipv4Addr;
 use unrack_rack::{NetworkSpec, Wiring};
 

@@ -1,6 +1,6 @@
 //! Racks of hosts with one NIC each, around a ToR switch (DRack §7.1).
 
-use super::{NamespaceHost, NamespacePlan, ROUTER, PlannedNamespace, buffer_of, ways};
+use super::{NamespaceHost, NamespacePlan, PlannedNamespace, ROUTER, buffer_of, ways};
 use std::net::Ipv4Addr;
 use unrack_rack::NetworkSpec;
 

@@ -1,6 +1,6 @@
 //! Flows that arrive at a node.
 
-use super::{NodeServices, Event, SourceFlow, Node, Packet};
+use super::{Event, Node, NodeServices, Packet, SourceFlow};
 use crate::plan::WINDOW;
 use std::collections::{HashMap, VecDeque};
 use unrack_protocol::r2c2::packet::{DATA_HEADER, Data, Kind};
@@ -45,7 +45,13 @@ impl Arriving {
 
 impl Node {
     /// Handles a segment at its destination.
-    pub(super) fn take_part(&mut self, now: Time, data: Data, packet: Packet, around: &mut impl NodeServices) {
+    pub(super) fn take_part(
+        &mut self,
+        now: Time,
+        data: Data,
+        packet: Packet,
+        around: &mut impl NodeServices,
+    ) {
         let (flow, most) = ((data.src, data.flow), self.own.plan.setup.most);
         let is_last = data.kind == Kind::Last;
         let plen = u64::from(data.plen);

@@ -2,7 +2,7 @@
 //! rate, and ended when no frame arrived for a time. Lost frames are not retransmitted, which is left to the hosts. The frames of a flow
 //! take one path, because hosts expect that a network keeps their order.
 
-use super::{NodeServices, Driven, Node, LiveState, Packet, Timer};
+use super::{Driven, LiveState, Node, NodeServices, Packet, Timer};
 use std::collections::{BTreeMap, VecDeque};
 use unrack_protocol::r2c2::Routing;
 use unrack_protocol::r2c2::bridge::Stations;
@@ -230,7 +230,13 @@ impl Stream {
 
 impl LiveState {
     /// Handles a frame for a host behind this gateway.
-    pub(super) fn take_frame(&mut self, now: Time, data: Data, packet: Packet, around: &mut impl NodeServices) {
+    pub(super) fn take_frame(
+        &mut self,
+        now: Time,
+        data: Data,
+        packet: Packet,
+        around: &mut impl NodeServices,
+    ) {
         if !(self.plan.gateways.contains(&self.me) && self.plan.gateways.contains(&data.src)) {
             return self.refuse(packet, around);
         }

@@ -1,6 +1,6 @@
 //! Broadcasts, and reports of lost broadcasts, as bytes.
 
-use super::{NodeServices, Node, Packet};
+use super::{Node, NodeServices, Packet};
 use unrack_protocol::r2c2::news::BroadcastContent;
 use unrack_protocol::r2c2::packet::{Announcement, BROADCAST, Broadcast, DATA_HEADER, Event as Told};
 use unrack_units::Time;
@@ -40,7 +40,11 @@ impl Node {
             // A report has the announcement without its pairs, so the checksum does not match. Compare its number with those announced.
             Err(_) if Announcement::is(body) && body.len() == BROADCAST => {
                 let number = u16::from_be_bytes([body[4], body[5]]);
-                own(number).map(|_| BroadcastContent::Routings { src: me, tree: body[1], number: number.into() })
+                own(number).map(|_| BroadcastContent::Routings {
+                    src: me,
+                    tree: body[1],
+                    number: number.into(),
+                })
             }
             Err(_) => None,
         };

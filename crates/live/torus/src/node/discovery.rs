@@ -1,6 +1,6 @@
 //! Detected failures (§3.2): the node learns which links are up, and announces its flows again.
 
-use super::{NodeServices, Node};
+use super::{Node, NodeServices};
 use unrack_protocol::r2c2::shared_rates::SharedRates;
 use unrack_units::Time;
 

@@ -1,6 +1,6 @@
 //! Surroundings of the protocol's node: packets as bytes, timers in a heap, and the node's random numbers.
 
-use super::{NodeServices, Event, SourceFlow, LiveState, Packet, Timer};
+use super::{Event, LiveState, NodeServices, Packet, SourceFlow, Timer};
 use unrack_protocol::r2c2::map::RackMap;
 use unrack_protocol::r2c2::news::BroadcastContent;
 use unrack_protocol::r2c2::node::{self, ControlPacket, FlowPart, RackSetup, World};

@@ -1,6 +1,6 @@
 //! Keep-alives. If a neighbour falls silent, its link is reported as down.
 
-use super::{NodeServices, Node, Packet, Timer};
+use super::{Node, NodeServices, Packet, Timer};
 use unrack_protocol::r2c2::links::{LinkState, Neighbours};
 use unrack_protocol::r2c2::packet::{DATA_HEADER, Hello};
 use unrack_units::Time;

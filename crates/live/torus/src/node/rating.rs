@@ -1,6 +1,6 @@
 //! Times at which the node computes rates, and at which rules become effective.
 
-use super::{NodeServices, Node, Timer};
+use super::{Node, NodeServices, Timer};
 use unrack_units::Time;
 
 impl Node {

@@ -1,7 +1,7 @@
 //! Better routings for active flows (§3.4). Once per period, one node, each in turn, searches for the best routings for all flows that it
 //! knows, and announces them.
 
-use super::{NodeServices, Node, LiveState, Packet, Timer};
+use super::{LiveState, Node, NodeServices, Packet, Timer};
 use unrack_protocol::r2c2::news::BroadcastContent;
 use unrack_protocol::r2c2::packet::{Announcement, Assignment, BROADCAST, MOST_ASSIGNMENTS};
 use unrack_protocol::r2c2::selection::SelectionProblem;

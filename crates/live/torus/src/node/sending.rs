@@ -1,6 +1,6 @@
 //! Flows that a node sends.
 
-use super::{NodeServices, Event, SourceFlow, Node, LiveState, Packet};
+use super::{Event, LiveState, Node, NodeServices, Packet, SourceFlow};
 use unrack_protocol::r2c2::node;
 use unrack_protocol::r2c2::packet::{DATA_HEADER, Data, MASK};
 use unrack_units::Time;
@@ -14,7 +14,14 @@ pub(super) struct FlowSending {
 
 impl Node {
     /// Sends `bytes` bytes to node `dst`. `message` is the number of the message in its [`Event`]s.
-    pub(crate) fn submit(&mut self, now: Time, message: u32, dst: u32, bytes: u64, around: &mut impl NodeServices) {
+    pub(crate) fn submit(
+        &mut self,
+        now: Time,
+        message: u32,
+        dst: u32,
+        bytes: u64,
+        around: &mut impl NodeServices,
+    ) {
         let Some(number) = self.own.next_number() else {
             return around.happened(now, Event::GivenUp { message, retransmissions: 0 });
         };
@@ -42,7 +49,9 @@ impl Node {
 
     /// Stops the node and abandons its flows.
     pub(crate) fn die(&mut self, now: Time, around: &mut impl NodeServices) {
-        for FlowSending { message, retransmissions, .. } in std::mem::take(&mut self.own.sending).into_values() {
+        for FlowSending { message, retransmissions, .. } in
+            std::mem::take(&mut self.own.sending).into_values()
+        {
             around.happened(now, Event::GivenUp { message, retransmissions });
         }
         self.own.bridge.streams.clear();

@@ -10,7 +10,7 @@ use unrack_node::pages::{BLOCK, INDEX_BYTES, NodePages};
 use unrack_node::part::SessionPages;
 use unrack_node::session::Session;
 use unrack_node::{Options, RunningNode, SESSION_BYTES};
-use unrack_pager::node::{Client, ErrorKind, PageCompletion, NodeSettings};
+use unrack_pager::node::{Client, ErrorKind, NodeSettings, PageCompletion};
 use unrack_wire::{GreetingStatus, HEADER, Header, Verb};
 
 const CLIENTS: usize = 4;
@@ -127,8 +127,9 @@ impl Rack {
 
     /// Checks that the pages taken from the node are those of its sessions, and within the limits.
     fn check(&self) {
-        let of =
-            |f: &dyn Fn(&NodePages) -> u64| self.sessions.iter().map(|session| f(session.pages())).sum::<u64>();
+        let of = |f: &dyn Fn(&NodePages) -> u64| {
+            self.sessions.iter().map(|session| f(session.pages())).sum::<u64>()
+        };
         let charged = of(&|pages| pages.charged());
         assert_eq!(self.shares.all().taken(), charged);
         let resident = of(&|pages| pages.resident_bytes() as u64);

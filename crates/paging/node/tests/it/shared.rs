@@ -3,7 +3,7 @@
 use crate::common::{Slot, connect, end_of, load, pages, refusal, settings, store, tcp_node};
 use std::path::PathBuf;
 use unrack_node::{Listen, Options, RunningNode};
-use unrack_pager::node::{ErrorKind, PageCompletion, Rejected, NodeSettings};
+use unrack_pager::node::{ErrorKind, NodeSettings, PageCompletion, Rejected};
 use unrack_testing::TestFolder;
 use unrack_wire::{EndReason, GreetingStatus};
 

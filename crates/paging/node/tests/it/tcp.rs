@@ -6,7 +6,7 @@ use crate::common::{
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use unrack_pager::node::{Client, ErrorKind, PageCompletion, Rejected, NodeSettings};
+use unrack_pager::node::{Client, ErrorKind, NodeSettings, PageCompletion, Rejected};
 use unrack_wire::{
     EndReason, GreetingStatus, HEADER, HELLO, Header, MOST_IDS, MOST_PAGES, VERSION, Verb, Welcome,
 };

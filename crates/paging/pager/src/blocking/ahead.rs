@@ -3,10 +3,10 @@
 //! When such a page arrives, the pager puts it into the program, so that its touch costs no fault. The first page of each batch stays out
 //! of the program, as an inactive page: its touch shows that the batch is of use ([`crate::trend`]).
 
-use super::fetches::{KernelFault, Fetch};
+use super::fetches::{Fetch, KernelFault};
 use super::pager::Pager;
 use crate::control::count;
-use crate::den;
+use crate::reserved_region;
 use crate::sys::{PAGE, now_ns};
 use crate::table::{PageLocation, RecordId, State};
 use crate::trend::FetchAhead;
@@ -71,7 +71,7 @@ impl Pager {
         };
         let is_marker = self.threads.faulted(thread, now_ns()).trend.is_marker(record.address);
         let (_, result) = match (is_marker, record.contents) {
-            (true, PageLocation::Landed) => self.space.memory.take(den::slot(id), contents, PAGE),
+            (true, PageLocation::Landed) => self.space.memory.take(reserved_region::slot(id), contents, PAGE),
             (true, _) => (0, Ok(())),
             (false, _) => self.space.memory.give(record.address, contents, PAGE, true),
         };

@@ -6,10 +6,10 @@
 //! child's changes of its address space wait until the pager has read their messages.
 
 use super::events::FaultEvents;
-use crate::den;
 use crate::gate;
 use crate::memory::Memory;
 use crate::pagemap::is_filled;
+use crate::reserved_region;
 use crate::residency::Residency;
 use crate::sys::{Event, PAGE, Uffd};
 use crate::table::RecordId;
@@ -89,7 +89,7 @@ impl Away<'_> {
                 child.pass(1);
                 continue;
             };
-            let (done, result) = child.uffd.copy(place, den::slot(rest[0]), pages * PAGE);
+            let (done, result) = child.uffd.copy(place, reserved_region::slot(rest[0]), pages * PAGE);
             match result {
                 _ if done > 0 => child.pass(done / PAGE),
                 Ok(()) | Err(Errno::EXIST) => child.pass(1),
@@ -110,7 +110,8 @@ impl Away<'_> {
     /// Returns how many of the first pages are neighbours whose contents are in their slots.
     fn copyable(&self, pages: &[RecordId]) -> usize {
         let run = self.pages.run_length(pages);
-        let is_here = |id: &&RecordId| is_filled(self.memory.pagemap(), den::slot(**id)) == Some(true);
+        let is_here =
+            |id: &&RecordId| is_filled(self.memory.pagemap(), reserved_region::slot(**id)) == Some(true);
         pages[..run].iter().take_while(is_here).count()
     }
 }

@@ -13,7 +13,7 @@ use crate::handed::{self, Handed};
 use crate::memory::Memory;
 use crate::owner::RunOwner;
 use crate::sys::{self, FEATURE_EVENT_FORK};
-use crate::{bare_thread, baseline, den};
+use crate::{bare_thread, baseline, reserved_region};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use rustix::fd::BorrowedFd;
@@ -37,12 +37,12 @@ pub unsafe fn start_to_borrow() -> Result<(), Errno> {
     let are_refused = rustix::thread::transparent_huge_pages_are_disabled().unwrap_or(true);
     MAY_BE_HUGE.store(!are_refused, Relaxed);
     // SAFETY: the caller guarantees that `receive` succeeded.
-    let started = den::reserve().and_then(|()| start_with(unsafe { handed::control() }));
+    let started = reserved_region::reserve().and_then(|()| start_with(unsafe { handed::control() }));
     if started.is_err() {
         // SAFETY: no pager has begun.
         unsafe {
             attached::detach();
-            den::release();
+            reserved_region::release();
         }
     }
     started
@@ -51,7 +51,7 @@ pub unsafe fn start_to_borrow() -> Result<(), Errno> {
 fn start_with(control: BorrowedFd) -> Result<(), Errno> {
     let control = attached::attach_to(control)?;
     attached::keep_from_children();
-    den::keep_from_children();
+    reserved_region::keep_from_children();
     baseline::count_all();
     start_main(control, borrower_main)
 }
@@ -89,6 +89,6 @@ fn leave(control: &ControlHead, slot: &ProcessSlot) -> ! {
     // SAFETY: this is the last thread that uses the control file or the den.
     unsafe {
         attached::detach();
-        bare_thread::end_with_memory(den::heap(), den::LEN)
+        bare_thread::end_with_memory(reserved_region::heap(), reserved_region::LEN)
     }
 }

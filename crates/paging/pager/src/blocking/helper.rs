@@ -9,7 +9,7 @@
 //! Orders pass through a ring that only the pager fills and only the helper empties; each side advances only its own counter. `FILLED`
 //! (release) pairs with the helper's load (acquire), `EMPTIED` (release) with [`is_done`].
 
-use crate::{bare_thread, den, door};
+use crate::{bare_thread, door, reserved_region};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use rustix::thread::futex;
@@ -119,7 +119,7 @@ extern "C" fn helper_main(_: *mut c_void) -> c_int {
 fn carry_out(at: usize, len: usize) {
     if len & 1 == 0 {
         // SAFETY: the pager gave these slots up and reuses them only after this call.
-        return unsafe { den::forget(at, len) };
+        return unsafe { reserved_region::forget(at, len) };
     }
     // SAFETY: changes no contents. The call fails without harm if memory is gone or not writable.
     let _ =

@@ -11,7 +11,7 @@ use crate::owner::RunOwner;
 use crate::sys::{
     self, FEATURE_EVENT_REMAP, FEATURE_EVENT_REMOVE, FEATURE_EVENT_UNMAP, FEATURE_MOVE, FEATURE_THREAD_ID,
 };
-use crate::{den, door, gate, heap};
+use crate::{door, gate, heap, reserved_region};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{
     AtomicU32,
@@ -88,7 +88,7 @@ pub unsafe fn start_in_child() {
     // SAFETY: the pager that used this memory is not in this process, and all its pages were put back.
     keep_path_over(|| unsafe {
         heap::reset();
-        den::forget_arena();
+        reserved_region::forget_arena();
     });
     carried::give();
     let started = start(control);
@@ -167,7 +167,11 @@ fn serves() {
     let _ = futex::wake(&SERVES, futex::Flags::PRIVATE, 1);
 }
 
-fn open(control: &'static ControlHead, slot: &'static ProcessSlot, mut kept: CarriedFiles) -> Result<Pager, Errno> {
+fn open(
+    control: &'static ControlHead,
+    slot: &'static ProcessSlot,
+    mut kept: CarriedFiles,
+) -> Result<Pager, Errno> {
     let owner = RunOwner::new(kept.control());
     let memory = Memory::open(FEATURES, &mut kept, Ok)?;
     // The descriptors stay open for children of this process as long as the pager lives.

@@ -14,7 +14,7 @@ use crate::owner::RunOwner;
 use crate::residency::SHORTEST_TICK_NS;
 use crate::sys::{self, Event, PAGE, now_ns};
 use crate::transfers::TransferAccounts;
-use crate::{den, gate};
+use crate::{gate, reserved_region};
 use core::sync::atomic::Ordering::Relaxed;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -52,9 +52,9 @@ impl Pager {
         memory: Memory,
         (owner, is_borrowed): (RunOwner, bool),
     ) -> Result<Pager, Errno> {
-        memory.uffd.register(den::doorbell(), den::DOORBELL_BYTES)?;
+        memory.uffd.register(reserved_region::doorbell(), reserved_region::DOORBELL_BYTES)?;
         // Moves need a registered destination. The landings are such destinations, like the arena.
-        memory.uffd.register(den::landing(0), den::LANDINGS * PAGE)?;
+        memory.uffd.register(reserved_region::landing(0), reserved_region::LANDINGS * PAGE)?;
         count(&control.counts.processes, 1);
         let here = stay_on_this_core();
         let process = slot.process.load(Relaxed);
@@ -122,7 +122,9 @@ impl Pager {
         self.space.apply_changes();
         while let Some(event) = self.space.events.pop() {
             match event {
-                Event::Fault { address, .. } if address == den::doorbell() => self.answer_doorbell(),
+                Event::Fault { address, .. } if address == reserved_region::doorbell() => {
+                    self.answer_doorbell()
+                }
                 Event::Fault { address, write, thread } => {
                     self.serve(KernelFault { address, write, thread, read_ns })
                 }
@@ -135,7 +137,7 @@ impl Pager {
     /// registered.
     fn answer_doorbell(&mut self) {
         self.answer_wishes();
-        while let Err(Errno::AGAIN) = self.space.memory.fill(den::doorbell(), 1).1 {
+        while let Err(Errno::AGAIN) = self.space.memory.fill(reserved_region::doorbell(), 1).1 {
             self.space.read_changes();
         }
     }

@@ -7,9 +7,9 @@ use crate::reclaim::{Reclaim, takes_spare};
 use crate::residency::{PageFate, Residency};
 use crate::scan::Scan;
 use crate::sys::{PAGE, now_ns};
-use crate::table::{RecordId, PageList, State};
+use crate::table::{PageList, RecordId, State};
 use crate::transfers::TransferAccounts;
-use crate::{den, gate, pins};
+use crate::{gate, pins, reserved_region};
 use alloc::vec::Vec;
 use rustix::io::Errno;
 
@@ -168,7 +168,8 @@ impl ReclaimRun<'_> {
             }
             Err(refusal) => return self.cannot_take(run, refusal),
         }
-        let (moved, result) = self.space.memory.take(den::slot(run[0]), address, run.len() * PAGE);
+        let (moved, result) =
+            self.space.memory.take(reserved_region::slot(run[0]), address, run.len() * PAGE);
         let moved = moved / PAGE;
         self.space.pages.taken(&run[..moved]);
         match result {

@@ -1,6 +1,6 @@
 //! Serving a fault: the faulting thread waits until its page is in the program.
 
-use super::fetches::{KernelFault, Fetch};
+use super::fetches::{Fetch, KernelFault};
 use super::pager::Pager;
 use super::space::PagedSpace;
 use crate::control::count;

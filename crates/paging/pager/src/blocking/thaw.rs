@@ -1,7 +1,7 @@
 //! Return of every page to the program, before a fork and at the pager's end.
 
 use super::space::PagedSpace;
-use crate::den::LANDINGS;
+use crate::reserved_region::LANDINGS;
 use crate::sys::{PAGE, now_ns};
 use crate::table::{RecordId, State};
 use alloc::vec::Vec;

@@ -35,7 +35,12 @@ struct CloneFields {
 const CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 
 /// Handles system calls that create or end threads; returns `None` for other calls.
-pub(super) fn outcome(thread: &Thread, context: &mut ThreadContext, number: i64, args: Args) -> Option<CallEffect> {
+pub(super) fn outcome(
+    thread: &Thread,
+    context: &mut ThreadContext,
+    number: i64,
+    args: Args,
+) -> Option<CallEffect> {
     let wish = match number {
         libc::SYS_clone => Ok(CloneFields::from_clone(args)),
         libc::SYS_clone3 => CloneFields::from_clone3(thread, args),

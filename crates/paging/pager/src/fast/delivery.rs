@@ -6,7 +6,7 @@
 //! program's stacks can be evicted like all its memory, and no code of the program ever runs on a block.
 
 use super::action::Action;
-use super::context::{ThreadContext, RED_ZONE, floating_point_len, resume};
+use super::context::{RED_ZONE, ThreadContext, floating_point_len, resume};
 use super::hold;
 use super::prepare::{hold_again, hold_some};
 use super::thread::{Stack, Thread};

@@ -1,6 +1,6 @@
 //! Engine of fast mode: its state in one process, protected by a lock.
 
-use super::lock::{LockGuard, Lock};
+use super::lock::{Lock, LockGuard};
 use super::space::FastSpace;
 use crate::baseline::Baseline;
 use crate::owner::RunOwner;

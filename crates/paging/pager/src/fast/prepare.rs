@@ -84,7 +84,9 @@ fn hold_touch(thread: &Thread, touch: TouchedMemory, args: Args) {
     match touch {
         TouchedMemory::Bytes(at, len) => hold_some(thread, arg(at), arg(len)),
         TouchedMemory::Fixed(at, len) => hold_some(thread, arg(at), len as usize),
-        TouchedMemory::Array(at, n, size) => hold_some(thread, arg(at), (arg(n) as u32 as usize) * size as usize),
+        TouchedMemory::Array(at, n, size) => {
+            hold_some(thread, arg(at), (arg(n) as u32 as usize) * size as usize)
+        }
         TouchedMemory::Bits(at, n) => hold_some(thread, arg(at), (arg(n) as u32 as usize).div_ceil(64) * 8),
         // Missing pages of another process cannot be fetched from here.
         TouchedMemory::Own(at) => {

@@ -3,12 +3,12 @@
 use super::engine::{FastMode, lock};
 use super::space::populate;
 use crate::control::count;
-use crate::den;
 use crate::gate;
 use crate::maps::PageableArea;
 use crate::pins;
 use crate::reclaim::{Reclaim, takes_spare};
-use crate::residency::{BATCH, PageFate, LONGEST_TICK_NS, Residency, SHORTEST_TICK_NS};
+use crate::reserved_region;
+use crate::residency::{BATCH, LONGEST_TICK_NS, PageFate, Residency, SHORTEST_TICK_NS};
 use crate::scan::Scan;
 use crate::sys::{PAGE, now_ns, timespec};
 use crate::table::{RecordId, State};
@@ -79,7 +79,7 @@ impl FastMode {
         while evicted < wanted && self.find_victims() {
             let Some(oldest) = self.space.pages.next_victim() else { continue };
             if let Some(next) = self.space.pages.table.after(oldest) {
-                prefetch(den::slot(next));
+                prefetch(reserved_region::slot(next));
             }
             let leaving = self.space.pages.leaving(oldest);
             self.space.pages.left(leaving, &mut self.transfers, now_ns);
@@ -90,7 +90,8 @@ impl FastMode {
     /// Takes neighbouring pages out of the program; pages that cannot be taken now stay. Returns how many were taken.
     fn take(&mut self, run: &[RecordId]) -> usize {
         let address = self.space.pages.table.get(run[0]).address;
-        let (moved, result) = self.space.memory.take(den::slot(run[0]), address, run.len() * PAGE);
+        let (moved, result) =
+            self.space.memory.take(reserved_region::slot(run[0]), address, run.len() * PAGE);
         let moved = moved / PAGE;
         self.space.pages.taken(&run[..moved]);
         let left = &run[moved..];

@@ -5,7 +5,7 @@
 use super::action::{Action, bit};
 use super::context::ThreadContext;
 use super::delivery::{deliver, return_from_signal};
-use super::lock::{LockGuard, Lock};
+use super::lock::{Lock, LockGuard};
 use super::outcome::CallEffect;
 use super::prepare::{fetch, hold_some, prepare, store};
 use super::raw::{self, Args, Plain};
@@ -56,7 +56,12 @@ pub(super) fn unblock_ours(thread: &Thread) {
 }
 
 /// Handles system calls about signals; returns `None` for other calls.
-pub(super) fn outcome(thread: &Thread, context: &mut ThreadContext, number: i64, args: Args) -> Option<CallEffect> {
+pub(super) fn outcome(
+    thread: &Thread,
+    context: &mut ThreadContext,
+    number: i64,
+    args: Args,
+) -> Option<CallEffect> {
     let made = match number {
         libc::SYS_rt_sigaction => sigaction(thread, args),
         libc::SYS_rt_sigprocmask => sigprocmask(thread, context, args),
@@ -175,7 +180,9 @@ fn masked(thread: &Thread, number: i64, mut args: Args) -> Option<CallEffect> {
         libc::SYS_rt_sigsuspend => (args[0], 0),
         libc::SYS_ppoll => (args[3], 3),
         libc::SYS_pselect6 => {
-            let Ok([set, size]) = raw::read::<[usize; 2]>(args[5]) else { return Some(CallEffect::GoOn(args)) };
+            let Ok([set, size]) = raw::read::<[usize; 2]>(args[5]) else {
+                return Some(CallEffect::GoOn(args));
+            };
             (scratch[1], scratch[2]) = (own as u64, size as u64);
             hold_some(thread, set, size_of::<u64>());
             (set, 5)
@@ -198,7 +205,12 @@ pub(super) fn pass_on(thread: &Thread, signal: c_int, info: &libc::siginfo_t, co
 }
 
 /// Passes a `SIGBUS` or `SIGSYS` on to the program, as if the kernel had the program's action.
-pub(super) fn pass_on_ours(thread: &Thread, signal: c_int, info: &libc::siginfo_t, context: &mut ThreadContext) {
+pub(super) fn pass_on_ours(
+    thread: &Thread,
+    signal: c_int,
+    info: &libc::siginfo_t,
+    context: &mut ThreadContext,
+) {
     let is_fault = info.si_code > 0;
     // The kernel does not let a program block or ignore a fault.
     if is_fault && thread.blocked.get() & bit(signal) != 0 {

@@ -10,7 +10,7 @@ use crate::ranges::AddressSet;
 use crate::residency::Residency;
 use crate::sys::PAGE;
 use crate::table::{RecordId, State};
-use crate::{den, gate};
+use crate::{gate, reserved_region};
 use alloc::vec::Vec;
 use core::ffi::c_void;
 use rustix::mm::Advice;
@@ -59,13 +59,13 @@ impl FastSpace {
     /// Moves a page's contents from its slot into the program. Copies them instead if the memory is currently not writable or is locked,
     /// because `UFFDIO_MOVE` refuses such memory.
     pub(super) fn put_back(&mut self, id: RecordId, write: bool, now_ns: u64) {
-        let (address, slot) = (self.pages.table.get(id).address, den::slot(id));
+        let (address, slot) = (self.pages.table.get(id).address, reserved_region::slot(id));
         if self.memory.give(address, slot, PAGE, false).1.is_err() {
             if self.memory.copy(self.control, address, slot).is_err() {
                 gate::die(self.control, "internal error: a page has no place any more. Please report this");
             }
             // SAFETY: the contents are in the program again.
-            unsafe { den::forget(slot, PAGE) };
+            unsafe { reserved_region::forget(slot, PAGE) };
         }
         self.pages.activate(id, write, now_ns);
     }
@@ -132,7 +132,7 @@ impl FastSpace {
         full.sort_unstable();
         for run in full.chunk_by(|a, b| a + 1 == *b) {
             // SAFETY: these contents are not needed, and the lock keeps the slots from being reused meanwhile.
-            unsafe { den::forget(den::slot(run[0]), run.len() * PAGE) };
+            unsafe { reserved_region::forget(reserved_region::slot(run[0]), run.len() * PAGE) };
         }
     }
 

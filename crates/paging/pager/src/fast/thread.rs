@@ -6,7 +6,7 @@
 //! Blocks are aligned to their size, so that a handler finds its thread from its own stack pointer.
 
 use super::lock::LockGuard;
-use crate::den;
+use crate::reserved_region;
 use crate::stride::Stride;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
@@ -85,8 +85,8 @@ impl Thread {
     /// Returns the calling thread. Only for the handlers of fast mode, which run on the stack of their thread's block.
     pub(super) fn current() -> &'static Thread {
         let here = 0u8;
-        let block = (&raw const here) as usize & !(den::BLOCK_BYTES - 1);
-        assert!(den::is_block(block), "a handler of ours runs on its own stack");
+        let block = (&raw const here) as usize & !(reserved_region::BLOCK_BYTES - 1);
+        assert!(reserved_region::is_block(block), "a handler of ours runs on its own stack");
         // SAFETY: a block in use begins with a record, which is never unmapped; see `Thread::take`.
         unsafe { &*(block as *const Thread) }
     }
@@ -94,7 +94,7 @@ impl Thread {
     /// Takes a block for a new thread, while the lock is held; returns `None` if there are too many threads or no memory is left.
     pub(super) fn take<T>(_: &LockGuard<T>) -> Option<&'static Thread> {
         let used = USED.load(Relaxed) as usize;
-        let block = match (0..used).map(den::block).find(|block| Thread::is_free(*block)) {
+        let block = match (0..used).map(reserved_region::block).find(|block| Thread::is_free(*block)) {
             Some(block) => block,
             None => Thread::open_next()?,
         };
@@ -128,9 +128,9 @@ impl Thread {
 
     fn open_next() -> Option<usize> {
         let number = USED.load(Relaxed) as usize;
-        let block = den::block(number);
-        den::open_block(number, 0, size_of::<Thread>()).ok()?;
-        den::open_block(number, STACK_AT, den::BLOCK_BYTES - STACK_AT).ok()?;
+        let block = reserved_region::block(number);
+        reserved_region::open_block(number, 0, size_of::<Thread>()).ok()?;
+        reserved_region::open_block(number, STACK_AT, reserved_region::BLOCK_BYTES - STACK_AT).ok()?;
         USED.store(number as u32 + 1, Relaxed);
         Some(block)
     }
@@ -148,7 +148,9 @@ impl Thread {
     /// Makes this thread a new one and the only one, in the child of a fork.
     pub(super) fn be_alone(&self, tid: u32) {
         let own = self as *const Thread as usize;
-        for block in (0..USED.load(Relaxed) as usize).map(den::block).filter(|block| *block != own) {
+        for block in
+            (0..USED.load(Relaxed) as usize).map(reserved_region::block).filter(|block| *block != own)
+        {
             // SAFETY: used blocks have records.
             unsafe { &*(block as *const Thread) }.release();
         }
@@ -175,7 +177,7 @@ impl Thread {
     /// Returns the stack of the thread's block.
     pub(super) fn stack(&self) -> Stack {
         let block = self as *const Thread as usize;
-        Stack { base: block + STACK_AT, flags: 0, size: den::BLOCK_BYTES - STACK_AT }
+        Stack { base: block + STACK_AT, flags: 0, size: reserved_region::BLOCK_BYTES - STACK_AT }
     }
 }
 

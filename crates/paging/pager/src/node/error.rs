@@ -53,7 +53,11 @@ impl fmt::Display for Error {
         let node = format_args!("the memory node at {}", self.address);
         match &self.kind {
             Connect(errno) => {
-                write!(f, "cannot reach {node}: {}. Is `unrack memory serve` running there?", ErrorText(*errno))
+                write!(
+                    f,
+                    "cannot reach {node}: {}. Is `unrack memory serve` running there?",
+                    ErrorText(*errno)
+                )
             }
             TimedOut => write!(f, "{node} did not answer in time"),
             Refused { version, status, free, wanted, share } => {

@@ -109,7 +109,9 @@ impl MappedNode {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.done.is_empty() && self.waiting.is_empty() && matches!(self.asked, RequestState::No | RequestState::Ping)
+        self.done.is_empty()
+            && self.waiting.is_empty()
+            && matches!(self.asked, RequestState::No | RequestState::Ping)
     }
 
     /// Stores a page, or queues the store until there is room.

@@ -43,7 +43,9 @@ impl Drop for Stop<'_> {
 fn what_is_said_to_have_moved_has() {
     let uffd = match Uffd::open(FEATURE_MOVE) {
         Ok(uffd) => uffd,
-        Err(why) => return skip(TestRequirement::Userfaultfd, format!("userfaultfd with UFFDIO_MOVE: {why}")),
+        Err(why) => {
+            return skip(TestRequirement::Userfaultfd, format!("userfaultfd with UFFDIO_MOVE: {why}"));
+        }
     };
     let pagemap =
         rustix::fs::open("/proc/self/pagemap", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).unwrap();

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use unrack_pager::sys::PAGE;
-use unrack_pager::table::{RecordId, LEAF_BYTES, LEAF_PAGES, PageList, PageTable, State};
+use unrack_pager::table::{LEAF_BYTES, LEAF_PAGES, PageList, PageTable, RecordId, State};
 
 #[derive(Debug, Clone)]
 enum Op {

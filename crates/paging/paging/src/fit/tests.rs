@@ -81,7 +81,8 @@ impl Program {
     /// Returns its runs, each multiplied by `noise`: 1.0 is no noise.
     fn measured(&self, mut noise: impl FnMut() -> f64) -> (Vec<FitPoint>, Vec<f64>) {
         let delays = (0..5).flat_map(|n| vec![19_500.0 + 8_125.0 * n as f64; self.runs[n]]);
-        let run = |delay_ns: f64| FitPoint { delay_ns, run_s: (INTERCEPT_S + WAITS * delay_ns / 1e9) * noise() };
+        let run =
+            |delay_ns: f64| FitPoint { delay_ns, run_s: (INTERCEPT_S + WAITS * delay_ns / 1e9) * noise() };
         let points = delays.map(run).collect();
         (points, (0..self.native).map(|_| NATIVE_S * noise()).collect())
     }

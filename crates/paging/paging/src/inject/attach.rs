@@ -5,7 +5,7 @@
 //! time. For that, the thread must continue from a stop of the same kind with the registers that it had: see [`Saved::return_to_wait`].
 
 use super::family::TracedThreads;
-use super::place::{Entry, AgentSite};
+use super::place::{AgentSite, Entry};
 use super::remote::{Saved, is_in_sequence, pass_over, system_call};
 use super::{FOLLOW, Injector, PAGE, pin_control_block};
 use crate::proc;

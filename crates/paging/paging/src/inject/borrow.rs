@@ -67,7 +67,11 @@ impl Borrower {
     ///
     /// # Errors
     /// The reason why the agent cannot be put in; the process then continues as before.
-    pub(crate) fn put_into(&self, process: u32, control: &Path) -> Result<(Borrowed, Vec<u32>), BorrowRefusal> {
+    pub(crate) fn put_into(
+        &self,
+        process: u32,
+        control: &Path,
+    ) -> Result<(Borrowed, Vec<u32>), BorrowRefusal> {
         let mut threads = Vec::new();
         let stopped = attach::stop_all(&mut TracedThreads::default(), process, FOLLOW_THREADS, &mut threads);
         let placed = stopped.map_err(refused_stop).and_then(|()| self.put_in(process, &threads, control));
@@ -103,7 +107,13 @@ impl Borrower {
         Ok(place)
     }
 
-    fn start(&self, process: u32, thread: u32, saved: &Saved, files: &[OwnedFd]) -> Result<AgentSite, BorrowRefusal> {
+    fn start(
+        &self,
+        process: u32,
+        thread: u32,
+        saved: &Saved,
+        files: &[OwnedFd],
+    ) -> Result<AgentSite, BorrowRefusal> {
         let place = AgentSite::put(&self.0, thread, saved).map_err(BorrowRefusal::Start)?;
         let call = |number, arguments| system_call(thread, saved, place.instruction(), number, arguments);
         let (base, len) = place.mapping();

@@ -196,7 +196,8 @@ impl TracedThreads {
 
     fn is_free(&self, thread: u32) -> bool {
         let space = self.threads.get(&thread).and_then(|thread| thread.space);
-        let occupies = |thread: &Thread| thread.space == space && matches!(thread.doing, ThreadActivity::InAgent(_));
+        let occupies =
+            |thread: &Thread| thread.space == space && matches!(thread.doing, ThreadActivity::InAgent(_));
         !self.threads.values().any(occupies)
     }
 
@@ -241,7 +242,9 @@ impl TracedThreads {
     pub(super) fn defer(&mut self, thread: u32, stop: Stop) -> ResumeMode {
         let Some(known) = self.threads.get_mut(&thread) else { return stop.onward() };
         match (&known.doing, stop) {
-            (ThreadActivity::InAgent(_), Stop::Signal(libc::SIGSTOP) | Stop::Group(_)) => known.is_to_stop = true,
+            (ThreadActivity::InAgent(_), Stop::Signal(libc::SIGSTOP) | Stop::Group(_)) => {
+                known.is_to_stop = true
+            }
             (ThreadActivity::InAgent(_), Stop::Pause) => known.is_to_stop = false,
             _ => return stop.onward(),
         }

@@ -44,14 +44,14 @@ use crate::PagingError;
 use crate::control_file::ControlFile;
 use crate::elf::{self, Elf, PagerEntry};
 use crate::trace::{self, ResumeMode, Stop, StopHandler, USUAL, raw};
-pub(crate) use borrow::{Borrowed, Borrower, BorrowRefusal, let_go};
+pub(crate) use borrow::{BorrowRefusal, Borrowed, Borrower, let_go};
 pub(crate) use reception::Reception;
 pub(crate) use remote::pass_over;
 
-use family::{ThreadActivity, TracedThreads, AgentStay};
+use family::{AgentStay, ThreadActivity, TracedThreads};
 use guest::GuestThread;
 use image::Image;
-use place::{Entry, AgentSite};
+use place::{AgentSite, Entry};
 use remote::{Saved, repeated, skip_call};
 use rustix::io::Errno;
 use std::collections::HashSet;

@@ -39,7 +39,7 @@ pub(crate) use stop::{AnyHandler, Forward, ResumeMode, Stop, StopHandler};
 
 use crate::PagingError;
 use crate::program_end::ProgramEnd;
-use crate::signals::{EndRequests, ENDS};
+use crate::signals::{ENDS, EndRequests};
 use rustix::process::{Pid, Signal};
 use std::ffi::c_int;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use super::channel_link::ChannelLink;
 use super::error::Error;
 use super::inner::ManagerConnection;
 use super::segment::Segment;
-use crate::bells::PeerBell;
+use crate::wakeups::PeerWakeup;
 use crate::wire::{Access, Cause, ChannelId, Extent, PeerProcess, Request};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl Channel {
     }
 
     /// Returns the peer's bell; the caller rings it after it has written something for the peer to find.
-    pub fn peer_bell(&self) -> PeerBell<'_> {
+    pub fn peer_bell(&self) -> PeerWakeup<'_> {
         self.link.bells.get(self.link.peer_bell)
     }
 

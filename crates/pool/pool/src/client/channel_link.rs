@@ -1,7 +1,7 @@
 //! State of a channel: the thread that reads the manager's messages writes it, and the user of the channel reads it.
 
-use crate::bells::PeerBells;
 use crate::space::MappedSpace;
+use crate::wakeups::PeerWakeups;
 use crate::wire::{Access, Cause, ChannelId, Extent, OpenedChannel, PeerProcess};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -23,7 +23,7 @@ pub(super) struct ChannelLink {
     pub(super) id: ChannelId,
     pub(super) peer: PeerProcess,
     pub(super) queues: Extent,
-    pub(super) bells: PeerBells,
+    pub(super) bells: PeerWakeups,
     pub(super) peer_bell: usize,
     /// True if the peer can be woken.
     pub(super) rings: bool,
@@ -73,8 +73,8 @@ impl ChannelLink {
         }
         let passed = beside.split_off(own);
         let bells = match is_far {
-            true => PeerBells::far(),
-            false => PeerBells::new(beside[own - 1].as_fd())?,
+            true => PeerWakeups::far(),
+            false => PeerWakeups::new(beside[own - 1].as_fd())?,
         };
         space.map(opened.queues, beside.first(), Access::Write)?;
         let link = ChannelLink {

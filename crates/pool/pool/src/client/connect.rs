@@ -1,8 +1,8 @@
 //! Connecting to the manager: to the first one, and to any manager that later replaces it.
 
 use super::error::Error;
-use crate::bells::Bells;
 use crate::socket;
+use crate::wakeups::Wakeups;
 use crate::wire::{self, ClientId, Denied, Hello, ReceivedPacket, Welcome};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, OwnedFd};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Connecting {
     pub path: PathBuf,
     pub name: String,
-    pub bells: Bells,
+    pub bells: Wakeups,
 }
 
 /// Time limit for a manager to accept a connection and to answer the greeting.

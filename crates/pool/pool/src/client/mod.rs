@@ -34,10 +34,10 @@ pub(crate) use link::Counter;
 pub use segment::Segment;
 pub use service::{Offer, Service};
 
-use crate::bells::{Bell, Bells};
 use crate::cache_control::AnyMemory;
 use crate::process::Maker;
 use crate::space::MappedSpace;
+use crate::wakeups::{Wakeup, Wakeups};
 use crate::wire::{self, ClientId, ListingEntry, MOST_PASSED, Reply, Request, Welcome};
 use connect::{Connecting, PATIENCE};
 use inner::ManagerConnection;
@@ -84,7 +84,7 @@ impl Client {
     }
 
     fn connect_within(path: impl AsRef<Path>, name: &str, patience: Duration) -> Result<Client, Error> {
-        let bells = Bells::make().map_err(|error| Error::Map(error.into()))?;
+        let bells = Wakeups::make().map_err(|error| Error::Map(error.into()))?;
         let connecting = Connecting { path: path.as_ref().into(), name: name.into(), bells };
         let limit = connect::ConnectLimit::new(patience);
         let socket = connect::connect(&connecting.path, limit)?;
@@ -128,7 +128,7 @@ impl Client {
     ///
     /// # Panics
     /// If the index is not below [`BELLS`](crate::BELLS).
-    pub fn bell(&self, bell: usize) -> &Bell {
+    pub fn bell(&self, bell: usize) -> &Wakeup {
         self.inner.link.bells().get(bell)
     }
 

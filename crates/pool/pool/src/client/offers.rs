@@ -1,6 +1,6 @@
 //! Queue of the clients that ask a service for channels and were not accepted yet.
 
-use super::channel_link::{ChannelLink, ChannelGreeting};
+use super::channel_link::{ChannelGreeting, ChannelLink};
 use super::error::Error;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -40,7 +40,10 @@ impl WaitingOffers {
     }
 
     /// Waits for an offer; see [`Service::accept`](super::Service::accept).
-    pub(super) fn pop(&self, patience: Duration) -> Result<Option<(Arc<ChannelLink>, ChannelGreeting)>, Error> {
+    pub(super) fn pop(
+        &self,
+        patience: Duration,
+    ) -> Result<Option<(Arc<ChannelLink>, ChannelGreeting)>, Error> {
         let deadline = Instant::now().checked_add(patience);
         let mut offers = self.offers();
         loop {

@@ -1,7 +1,7 @@
 //! Service of this process: a registered name, and the clients that ask it for channels.
 
 use super::channel::Channel;
-use super::channel_link::{ChannelLink, ChannelGreeting};
+use super::channel_link::{ChannelGreeting, ChannelLink};
 use super::connect::PATIENCE;
 use super::error::Error;
 use super::inner::ManagerConnection;

@@ -1,6 +1,8 @@
 //! This host as a member of the group that shares a device: how it joins, shows a heartbeat, and claims sections.
 
-use super::claims::{Claimant, Host, Join, Release, Stepped, ClaimRule, ClaimOutcome, HostWord, declare, learn};
+use super::claims::{
+    ClaimOutcome, ClaimRule, Claimant, Host, HostWord, Join, Release, Stepped, declare, learn,
+};
 use super::layout::{HeadWord, NAME_WORDS, Superblock};
 use super::records::Records;
 use crate::space::MappedSpace;

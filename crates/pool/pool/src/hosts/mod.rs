@@ -26,5 +26,5 @@ pub(crate) use claims::Host;
 pub use layout::{MOST_HOSTS, Superblock, Unusable};
 pub(crate) use link::{Happened, Link, MOST_MESSAGE};
 pub use member::CannotJoin;
-pub(crate) use member::{HostRecord, HostIdentity, Membership, Standing};
+pub(crate) use member::{HostIdentity, HostRecord, Membership, Standing};
 pub(crate) use superblock::{find_serving, random_identity, read_superblock, write_records};

@@ -249,7 +249,8 @@ impl Rack {
         };
         let current = on_device(HostWord::Incarnation(of));
         let others = (0..self.members.len()).filter(|&by| by != of);
-        let declared = others.map(|by| on_device(HostWord::Ended { by, of })).filter(|&ended| ended <= current);
+        let declared =
+            others.map(|by| on_device(HostWord::Ended { by, of })).filter(|&ended| ended <= current);
         declared.max().unwrap_or(0).max(current.saturating_sub(1))
     }
 
@@ -258,7 +259,8 @@ impl Rack {
         let (line, at) = line_of(HostWord::Claim { by, section });
         let device = self.device.get(&line).map_or(0, |content| content[at]);
         let copied = self.members[by].cache.copies.get(&line).map_or(0, |copy| copy.content[at]);
-        let takes = matches!(self.members[by].doing, HostActivity::Taking(take, _) if take.section() == section);
+        let takes =
+            matches!(self.members[by].doing, HostActivity::Taking(take, _) if take.section() == section);
         takes || u64::from(device.max(copied)) > ended
     }
 
@@ -402,7 +404,8 @@ impl Model for ModelSize {
                 let member = &mut rack.members[host];
                 let us = Claimant { host, incarnation: member.incarnation, hosts: self.hosts };
                 member.to_take -= 1;
-                member.doing = HostActivity::Taking(ClaimRule::new(us, section).with_patience(self.patience), clear);
+                member.doing =
+                    HostActivity::Taking(ClaimRule::new(us, section).with_patience(self.patience), clear);
             }
             Event::End(host, begun) => {
                 let Rack { members, device, .. } = &mut rack;
@@ -491,7 +494,8 @@ fn explore(model: ModelSize) -> (usize, Option<&'static str>) {
 
 #[test]
 fn two_hosts_never_share_a_section_nor_lose_one() {
-    for model in [SMALL, ModelSize { sections: 2, takes: 1, ..SMALL }, ModelSize { restarts: false, ..SMALL }] {
+    for model in [SMALL, ModelSize { sections: 2, takes: 1, ..SMALL }, ModelSize { restarts: false, ..SMALL }]
+    {
         let (states, failed) = explore(model);
         println!("{states} states of {model:?}");
         assert_eq!(failed, None);
@@ -501,8 +505,8 @@ fn two_hosts_never_share_a_section_nor_lose_one() {
 /// Leaves out all accesses of one purpose, and checks that some property fails then.
 #[test]
 fn each_access_is_needed() {
-    use Omitted::{Fence, Publish, Refresh};
     use AccessReason::*;
+    use Omitted::{Fence, Publish, Refresh};
     let stable = ModelSize { failures: 0, restarts: false, prefetches: false, ..SMALL };
     let twice = ModelSize { takes: 1, failures: 2, prefetches: false, ..SMALL };
     let joins = ModelSize { takes: 1, prefetches: false, ..SMALL };
@@ -531,7 +535,15 @@ fn each_access_is_needed() {
 fn three_hosts_never_share_a_section_nor_lose_one() {
     for model in [
         ModelSize { hosts: 3, takes: 1, failures: 0, prefetches: false, patience: 0, ..SMALL },
-        ModelSize { hosts: 3, takes: 1, failures: 1, prefetches: false, restarts: false, patience: 0, ..SMALL },
+        ModelSize {
+            hosts: 3,
+            takes: 1,
+            failures: 1,
+            prefetches: false,
+            restarts: false,
+            patience: 0,
+            ..SMALL
+        },
     ] {
         let (states, failed) = explore(model);
         println!("{states} states of {model:?}");

@@ -1,7 +1,7 @@
 //! Records of all hosts, as this host accesses them on the device.
 
-use super::claims::{Host, DevicePart, AccessReason, HostWord, WordAccess};
-use super::layout::{HeadWord, LINK_WORD_COUNT, DeviceLayout, LinkWord, RING_BYTES};
+use super::claims::{AccessReason, DevicePart, Host, HostWord, WordAccess};
+use super::layout::{DeviceLayout, HeadWord, LINK_WORD_COUNT, LinkWord, RING_BYTES};
 use crate::SECTION;
 use crate::cache_control::{AnyMemory, SharedMemory};
 use crate::space::MappedSpace;

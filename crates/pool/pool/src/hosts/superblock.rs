@@ -1,6 +1,6 @@
 //! Superblocks on devices: written when the devices are formatted, and checked by every manager.
 
-use super::layout::{HeadWord, DeviceLayout, Superblock, Unusable, WORDS};
+use super::layout::{DeviceLayout, HeadWord, Superblock, Unusable, WORDS};
 use super::member::BEAT;
 use super::records::Records;
 use crate::PAGE;

@@ -50,7 +50,7 @@ use ledger::{LedgerRecord, LedgerShape};
 use lock::LockedLedger;
 use rustix::fd::OwnedFd;
 use sections::Sections;
-use state::{Holders, FarHosts, State};
+use state::{FarHosts, Holders, State};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -78,8 +78,7 @@ impl Manager {
             queue_bytes: options.queue_bytes.get(),
             backing: options.backing.hash(),
         };
-        let alive =
-            |record: &LedgerRecord| matches!(record, LedgerRecord::Client(found) if process::watch(found).is_some());
+        let alive = |record: &LedgerRecord| matches!(record, LedgerRecord::Client(found) if process::watch(found).is_some());
         let (ledger, records) = lock.open(shape, alive)?;
         let store = options.store(space as u64)?;
         if !lock.is_needed() {

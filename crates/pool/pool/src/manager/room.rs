@@ -66,9 +66,10 @@ pub fn half_of_memory() -> Bytes {
 ///
 /// `root` is the folder that contains `proc` and `sys`.
 fn of_machine(root: &Path) -> Vec<FreeMemory> {
-    let machine = meminfo(root, "MemAvailable:").map(|bytes| FreeMemory { bytes, of: "this machine's memory" });
-    let group =
-        of_groups(root).map(|bytes| FreeMemory { bytes, of: "the memory limit of this process's control group" });
+    let machine =
+        meminfo(root, "MemAvailable:").map(|bytes| FreeMemory { bytes, of: "this machine's memory" });
+    let group = of_groups(root)
+        .map(|bytes| FreeMemory { bytes, of: "the memory limit of this process's control group" });
     machine.into_iter().chain(group).collect()
 }
 

@@ -9,7 +9,7 @@ use super::options::Options;
 use super::process;
 use super::state::State;
 use crate::cache_control::MemoryKind;
-use crate::wire::{self, Ask, ClientId, Denied, Hello, ReceivedPacket, PeerProcess, Request, Welcome};
+use crate::wire::{self, Ask, ClientId, Denied, Hello, PeerProcess, ReceivedPacket, Request, Welcome};
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -325,7 +325,7 @@ impl Server {
     }
 
     fn welcome(&mut self, number: u64, hello: Hello, bells: OwnedFd) -> Result<Welcome, Denied> {
-        if !crate::bells::are_bells(&bells) {
+        if !crate::wakeups::are_wakeups(&bells) {
             return Err(Denied::NotYours);
         }
         let connection = self.connections.get_mut(&number).expect("it was there");

@@ -8,7 +8,7 @@
 
 mod packets;
 
-pub use packets::{ReceivedPacket, Malformed, receive, send, try_send};
+pub use packets::{Malformed, ReceivedPacket, receive, send, try_send};
 
 use serde::{Deserialize, Serialize};
 use unrack_units::Bytes;

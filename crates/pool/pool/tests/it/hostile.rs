@@ -7,10 +7,10 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use unrack_pool::wire::{
-    self, Accepted, Access, Ask, Cause, ChannelId, ClientId, Denied, Event, Hello, ReceivedPacket, ListingEntry,
-    RefusedCaller, Request, Tell, Welcome,
+    self, Accepted, Access, Ask, Cause, ChannelId, ClientId, Denied, Event, Hello, ListingEntry,
+    ReceivedPacket, RefusedCaller, Request, Tell, Welcome,
 };
-use unrack_pool::{Bells, Client, Error};
+use unrack_pool::{Client, Error, Wakeups};
 use unrack_units::Bytes;
 
 /// Connection without the client library.
@@ -28,10 +28,12 @@ impl Raw {
     /// Connects with a correct hello.
     fn greeted(path: &Path) -> (Raw, ClientId) {
         let raw = Raw::new(path);
-        let bells = Bells::make().unwrap();
+        let bells = Wakeups::make().unwrap();
         let hello = Hello { name: "hostile".into(), again: None };
         wire::send(raw.0.as_fd(), &wire::first(&hello), &[bells.file()]).unwrap();
-        let ReceivedPacket::Packet(bytes, _) = wire::receive(raw.0.as_fd()).unwrap() else { panic!("no welcome") };
+        let ReceivedPacket::Packet(bytes, _) = wire::receive(raw.0.as_fd()).unwrap() else {
+            panic!("no welcome")
+        };
         let welcome = wire::read_first::<Result<Welcome, Denied>>(&bytes).unwrap().unwrap();
         (raw, welcome.you)
     }
@@ -44,7 +46,8 @@ impl Raw {
     /// Discards all that has arrived, without waiting.
     fn drain(&self) {
         rustix::io::ioctl_fionbio(&self.0, true).unwrap();
-        while let Ok(ReceivedPacket::Packet(..) | ReceivedPacket::Malformed) = wire::receive(self.0.as_fd()) {}
+        while let Ok(ReceivedPacket::Packet(..) | ReceivedPacket::Malformed) = wire::receive(self.0.as_fd()) {
+        }
         rustix::io::ioctl_fionbio(&self.0, false).unwrap();
     }
 }
@@ -204,7 +207,7 @@ proptest! {
 #[test]
 fn other_versions_and_other_bells_are_refused() {
     let pool = Pool::new(|_| {});
-    let bells = Bells::make().unwrap();
+    let bells = Wakeups::make().unwrap();
     let answer = |bytes: &[u8], beside: &[rustix::fd::BorrowedFd<'_>]| {
         let raw = Raw::new(pool.manager.socket());
         raw.send(bytes, beside);

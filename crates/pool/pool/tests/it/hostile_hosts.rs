@@ -302,9 +302,11 @@ fn a_flood_of_grants_from_another_host_ends_its_channel() {
         std::thread::sleep(Duration::from_millis(1));
     }
     let channel = ChannelId(1 << 48 | 1);
-    let peer = PeerProcess { id: ClientId(1 << 48 | 2), pid: 1, uid: 0, gid: 0, name: "mal\u{1b}[2Jlory".into() };
+    let peer =
+        PeerProcess { id: ClientId(1 << 48 | 2), pid: 1, uid: 0, gid: 0, name: "mal\u{1b}[2Jlory".into() };
     let queues = Extent { offset: 3 * SECTION, bytes: 64 << 10 };
-    let offer = OpenedChannel { channel, peer: peer.clone(), queues, bell: 0, rings: false, greeting: vec![] };
+    let offer =
+        OpenedChannel { channel, peer: peer.clone(), queues, bell: 0, rings: false, greeting: vec![] };
     records.send(&encode(&(0u32, "theirs", &peer)));
     records.send(&encode(&(2u32, "open", &offer)));
     let offer = service.accept(PATIENCE).unwrap().expect("an offer");
@@ -312,7 +314,9 @@ fn a_flood_of_grants_from_another_host_ends_its_channel() {
     assert!(!Listing::read(&honest.client).unwrap().to_string().contains('\u{1b}'));
     for segment in 0..1000u64 {
         let extent = Extent { offset: 4 * SECTION + segment * 64, bytes: 64 };
-        for message in [encode(&(5u32, channel, extent, Access::Write)), encode(&(7u32, channel, extent.offset + 8))] {
+        for message in
+            [encode(&(5u32, channel, extent, Access::Write)), encode(&(7u32, channel, extent.offset + 8))]
+        {
             records.send(&message);
             records.send(&message);
         }

@@ -2,7 +2,7 @@
 
 use super::calls::PendingCalls;
 use super::connection::Connection;
-use super::shared::{WaitFailure, Message};
+use super::shared::{Message, WaitFailure};
 use super::slot::Slot;
 use super::stream::Stream;
 use crate::ends::QueueFull;

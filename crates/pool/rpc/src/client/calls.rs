@@ -1,8 +1,8 @@
 //! The calls that all threads of a process have in flight, behind one lock: slots, buffers and waiting tasks.
 
-use super::road::BufferSource;
+use super::transport::BufferSource;
 use super::window::WindowLimit;
-use crate::ends::{self, Caller, CallChange, QueueFull};
+use crate::ends::{self, CallChange, Caller, QueueFull};
 use crate::error::Error;
 use crate::queue::entry::{Kind, MOST_BYTES};
 use std::ops::ControlFlow;

@@ -30,11 +30,11 @@ mod calls;
 mod connection;
 mod options;
 mod reactor;
-mod road;
 mod shared;
 mod sleepers;
 mod slot;
 mod stream;
+mod transport;
 mod window;
 
 pub use call::{PendingCall, Request, Response};

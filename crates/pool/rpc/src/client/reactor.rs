@@ -3,7 +3,7 @@
 //! The thread only needs the wakers of an executor, so calls can be awaited under any executor. It starts when a task
 //! first awaits a call that is not yet answered, and it sleeps on the same bell as blocking threads.
 
-use super::shared::{WaitFailure, NOBODY, SharedConnection};
+use super::shared::{NOBODY, SharedConnection, WaitFailure};
 use crate::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};

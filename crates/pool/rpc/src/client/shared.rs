@@ -6,16 +6,16 @@
 
 use super::calls::PendingCalls;
 use super::options::Options;
-use super::road::{Connected, Road};
 use super::sleepers::{SleeperSlot, Sleepers};
+use super::transport::{Connected, Transport};
 use super::window::WindowLimit;
 use crate::ends::{CallerBuffer, QueueFull};
 use crate::error::Error;
 use crate::lock::{Guard, Lock};
 use crate::queue::AwaitedEntry;
-use crate::queue::entry::{Kind, EntryStatus};
+use crate::queue::entry::{EntryStatus, Kind};
 use crate::view::View;
-use crate::wait::{self, LATE, PollTime, Pause, PollLimits};
+use crate::wait::{self, LATE, Pause, PollLimits, PollTime};
 use std::cell::Cell;
 use std::path::Path;
 use std::ptr::NonNull;
@@ -24,7 +24,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 use unrack_pool::process::Maker;
 use unrack_pool::wire::{Cause, PeerProcess};
-use unrack_pool::{Bell, LOST_RING};
+use unrack_pool::{LOST_RING, Wakeup};
 
 /// Time for which a thread polls for an answer even if polling was in vain recently: the response time of a server that
 /// has to be woken. Without this minimum, client and server could both sleep at each call and never find out that
@@ -43,7 +43,7 @@ pub(super) struct SharedConnection {
     /// True if the server announced a sleep but could not be woken when it was last rung.
     unheard: AtomicBool,
     // Fields are dropped in this order, so the buffers are dropped before the memory that contains them.
-    road: Road,
+    road: Transport,
 }
 
 /// Shortest and longest time to sleep before a server that could not be woken is rung again.
@@ -106,7 +106,7 @@ impl SharedConnection {
 
     /// Returns whether the server can lend memory to this client.
     pub(super) fn shares_memory(&self) -> bool {
-        matches!(self.road, Road::Pool { .. })
+        matches!(self.road, Transport::Pool { .. })
     }
 
     /// Returns a view of bytes that the server lends; `None` if it does not lend them.
@@ -194,9 +194,9 @@ impl SharedConnection {
     /// announce a sleep for ever; in this case, waiting threads ring again from time to time.
     #[cold]
     fn ring(&self) {
-        let heard = match self.road.far_that_rings() {
+        let heard = match self.road.far_that_wakes() {
             Some(channel) => self.calls().caller.wake_callee(|| channel.ring_far()),
-            None => self.road.ring(),
+            None => self.road.wake(),
         };
         self.unheard.store(!heard, Ordering::Relaxed);
         if !heard {
@@ -311,7 +311,9 @@ impl SharedConnection {
     pub(super) fn error_of(&self, ended: WaitFailure, after: Duration) -> Error {
         let peer = self.peer().to_string();
         match ended {
-            WaitFailure::TimeOver => Error::Deadline { peer, after, stopped: self.unheard.load(Ordering::Relaxed) },
+            WaitFailure::TimeOver => {
+                Error::Deadline { peer, after, stopped: self.unheard.load(Ordering::Relaxed) }
+            }
             WaitFailure::Gone(cause) => self.road.error_of(cause),
             WaitFailure::Forked => unrack_pool::Error::Forked.into(),
         }
@@ -418,7 +420,7 @@ impl SharedConnection {
                 }
                 left => {
                     let is_far = self.road.is_far();
-                    let nap = is_far.then(|| wait::nap(start.elapsed(), self.road.rings())).flatten();
+                    let nap = is_far.then(|| wait::nap(start.elapsed(), self.road.can_wake())).flatten();
                     let longest = match self.unheard.load(Ordering::Relaxed) {
                         true => again,
                         false => nap.unwrap_or(LOST_RING),
@@ -470,7 +472,12 @@ impl SharedConnection {
     }
 
     /// Takes answers and then calls `ready`. `place` is where this thread looks from: on the bell or beside it.
-    fn find<T>(&self, slot: u16, place: SleeperSlot, ready: &mut impl FnMut(&mut PendingCalls) -> Option<T>) -> Option<T> {
+    fn find<T>(
+        &self,
+        slot: u16,
+        place: SleeperSlot,
+        ready: &mut impl FnMut(&mut PendingCalls) -> Option<T>,
+    ) -> Option<T> {
         let mut calls = self.calls();
         let others = calls.take_answers(slot);
         let found = ready(&mut calls);
@@ -506,7 +513,9 @@ impl SharedConnection {
         let base = NonNull::new(calls.caller.buffer(slot).base());
         drop(calls);
         match (base, answer.status) {
-            (Some(base), EntryStatus::DONE | EntryStatus::MORE) => Ok(((base, answer.length as usize), answer.status)),
+            (Some(base), EntryStatus::DONE | EntryStatus::MORE) => {
+                Ok(((base, answer.length as usize), answer.status))
+            }
             _ => Err(self.failure(slot)),
         }
     }
@@ -521,7 +530,7 @@ impl SharedConnection {
         Error::of_status(self.peer(), answer.status, answer.length, room)
     }
 
-    fn bell(&self) -> &Bell {
-        self.road.bell()
+    fn bell(&self) -> &Wakeup {
+        self.road.wakeup()
     }
 }

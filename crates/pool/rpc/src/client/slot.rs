@@ -7,7 +7,7 @@
 //! stores are globally visible, among them the stores of the request.
 
 use super::connection::Connection;
-use super::shared::{WaitFailure, Message, SharedConnection};
+use super::shared::{Message, SharedConnection, WaitFailure};
 use super::window::WindowLimit;
 use crate::ends::QueueFull;
 use crate::error::Error;
@@ -269,7 +269,11 @@ fn post_later(
 }
 
 /// Waits for an answer that had not come at the first poll.
-fn collect_later(shared: &SharedConnection, index: u64, window: Option<&WindowLimit>) -> Result<Message, Box<Error>> {
+fn collect_later(
+    shared: &SharedConnection,
+    index: u64,
+    window: Option<&WindowLimit>,
+) -> Result<Message, Box<Error>> {
     let waited = wait(shared, index);
     finish(shared, index as u16, window, waited)
 }

@@ -7,7 +7,7 @@
 use super::slot::Slot;
 use crate::error::Error;
 use crate::method::Method;
-use crate::queue::entry::{Kind, EntryStatus};
+use crate::queue::entry::{EntryStatus, Kind};
 use crate::view::View;
 use std::collections::VecDeque;
 use std::marker::PhantomData;

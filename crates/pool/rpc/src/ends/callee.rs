@@ -1,7 +1,7 @@
 //! The end of a pair of queues that answers calls.
 
 use super::{QueueLayout, Reach};
-use crate::queue::entry::{ANSWER, Answer, GENERATIONS, REQUEST, Request, EntryStatus};
+use crate::queue::entry::{ANSWER, Answer, EntryStatus, GENERATIONS, REQUEST, Request};
 use crate::queue::{AwaitedEntry, Receiver, Sender};
 use unrack_pool::cache_control::SharedMemory;
 
@@ -95,7 +95,11 @@ impl<M: SharedMemory> Callee<M> {
             return Err(refused(EntryStatus::MALFORMED, request.offset));
         };
         if generation == seen.generation as u32 {
-            return Err(if seen.running { refused(EntryStatus::RUNNING, request.offset) } else { seen.answer });
+            return Err(if seen.running {
+                refused(EntryStatus::RUNNING, request.offset)
+            } else {
+                seen.answer
+            });
         }
         if seen.running || !is_newer(generation, seen.generation as u32) {
             return Err(refused(EntryStatus::STALE, request.offset));

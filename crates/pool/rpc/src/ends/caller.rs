@@ -1,7 +1,7 @@
 //! The end of a pair of queues that makes calls.
 
 use super::{CallerBuffer, QueueLayout};
-use crate::queue::entry::{ANSWER, Answer, GENERATIONS, Kind, REQUEST, Request, EntryStatus};
+use crate::queue::entry::{ANSWER, Answer, EntryStatus, GENERATIONS, Kind, REQUEST, Request};
 use crate::queue::{AwaitedEntry, Receiver, Sender};
 use std::ops::ControlFlow;
 use unrack_pool::cache_control::SharedMemory;

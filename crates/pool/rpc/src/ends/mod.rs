@@ -15,7 +15,7 @@ mod caller;
 pub(crate) use callee::is_newer;
 pub use callee::{Callee, IncomingCall};
 pub(crate) use caller::has_bytes;
-pub use caller::{Caller, CallChange, QueueFull};
+pub use caller::{CallChange, Caller, QueueFull};
 
 /// Buffer of the caller, in memory that the callee can access.
 pub trait CallerBuffer {

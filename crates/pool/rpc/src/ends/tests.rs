@@ -1,7 +1,7 @@
 //! Random callers and callees in one thread, in every kind of memory, and peers that write anything.
 
 use super::{Callee, Caller, CallerBuffer, IncomingCall, QueueLayout, Reach};
-use crate::queue::entry::{Kind, EntryStatus};
+use crate::queue::entry::{EntryStatus, Kind};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::ops::ControlFlow;

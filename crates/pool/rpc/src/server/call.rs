@@ -139,7 +139,9 @@ impl<'a> Call<'a> {
         let (status, length) = match ended {
             Ok(status) => (status, self.answer as u32),
             Err(CallRefusal::Status(status)) => (status, self.answer as u32),
-            Err(CallRefusal::NoRoom(no)) => (EntryStatus::TOO_LONG, u32::try_from(no.needed).unwrap_or(u32::MAX)),
+            Err(CallRefusal::NoRoom(no)) => {
+                (EntryStatus::TOO_LONG, u32::try_from(no.needed).unwrap_or(u32::MAX))
+            }
         };
         CallOutcome::new(status, length, self.written)
     }

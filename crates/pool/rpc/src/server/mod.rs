@@ -10,14 +10,14 @@
 //! | [`workers`] | threads for slow handlers |
 
 mod call;
-mod desk;
-mod lane;
+mod client_context;
 pub(crate) mod methods;
 mod port;
+mod queue_thread;
 mod workers;
 
-pub use call::{AnswerTooLong, Call, MappedCallMemory, CallRefusal};
-pub(crate) use desk::Desk;
+pub use call::{AnswerTooLong, Call, CallRefusal, MappedCallMemory};
+pub(crate) use client_context::ClientContext;
 pub use methods::{Answered, PartSource};
 
 use crate::ends::QueueLayout;
@@ -25,8 +25,8 @@ use crate::error::Error;
 use crate::greeting::{RpcGreeting, VERSION};
 use crate::tcp::{self, listen::Listening};
 use crate::wait::WaitPolicy;
-use lane::QueueThreads;
 use methods::Methods;
+use queue_thread::QueueThreads;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Weak};
@@ -269,7 +269,7 @@ fn admit(mut offer: Offer, lanes: &QueueThreads, lent: Option<&Arena>) {
     };
     let hello = RpcGreeting::new(layout.lines()).to_bytes();
     // If the client is already gone, it needs no answer.
-    let Ok(channel) = offer.accept(&hello, lane.bell(), &[]) else { return };
+    let Ok(channel) = offer.accept(&hello, lane.wakeup(), &[]) else { return };
     // The arena is shared before the client's first call is answered, because the answer may refer to a lent buffer.
     if lent.is_none_or(|arena| arena.share_with(&channel, Access::Read).is_ok()) {
         lane.adopt(channel, layout);

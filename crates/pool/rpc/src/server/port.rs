@@ -1,7 +1,7 @@
 //! One client of a server: its queues, granted memory and streams.
 
 use super::call::CallOutcome;
-use super::desk::Desk;
+use super::client_context::ClientContext;
 use super::methods::{Handler, Methods};
 use super::workers::{WorkerCall, Workers};
 use crate::ends::{Callee, IncomingCall, QueueLayout, Reach};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use unrack_pool::cache_control::AnyMemory;
 use unrack_pool::wire::Access;
-use unrack_pool::{Channel, Client, Rung};
+use unrack_pool::{Channel, Client, WakesSent};
 
 /// Most calls of one client that run before the next client gets its turn.
 const TURN: usize = 16;
@@ -21,11 +21,11 @@ const TURN: usize = 16;
 pub(super) struct Port {
     callee: Callee<AnyMemory>,
     granted: GrantedMemory,
-    desk: Desk,
+    desk: ClientContext,
     pause: Pause,
     /// Number of calls that workers are running.
     pub running: usize,
-    rung: Rung,
+    rung: WakesSent,
     /// State of the sleep that was announced to a client on another host.
     asleep: Option<u64>,
     /// True if there are answers, and the client may have gone to sleep before they came.
@@ -70,7 +70,7 @@ impl Port {
         let area = channel.queue_base().as_ptr();
         // SAFETY: the area is mapped as long as the channel, which this port owns.
         let callee = unsafe { Callee::new(pool.memory().clone(), area, layout) };
-        let desk = Desk::new(channel.peer().clone(), channel.id().0);
+        let desk = ClientContext::new(channel.peer().clone(), channel.id().0);
         let granted = GrantedMemory {
             channel: Arc::new(channel),
             asked: Cell::new(Instant::now().checked_sub(BETWEEN_ASKING * ASKED_IN_A_ROW)),
@@ -81,7 +81,7 @@ impl Port {
             desk,
             pause,
             running: 0,
-            rung: Rung::default(),
+            rung: WakesSent::default(),
             asleep: None,
             owes_ring: false,
         }

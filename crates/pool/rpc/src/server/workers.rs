@@ -1,7 +1,7 @@
 //! Worker threads for slow handlers, so that the lane's thread can continue to poll for calls.
 
 use super::call::CallOutcome;
-use super::desk::run_handler;
+use super::client_context::run_handler;
 use super::methods::{Handler, Methods};
 use crate::ends::IncomingCall;
 use crate::queue::entry::EntryStatus;
@@ -131,6 +131,6 @@ fn run(shared: &WorkerState) {
         };
         shared.done().push(HandledOutcome { port: job.port, slot: request.slot, outcome });
         drop(job);
-        shared.pool.bell(shared.bell).ring();
+        shared.pool.bell(shared.bell).wake();
     }
 }

@@ -72,7 +72,11 @@ impl ConnectionTable {
     ///
     /// # Errors
     /// If there are too many connections and none can be closed: returns the numbers of connections.
-    pub(super) fn admit(self: &Arc<Self>, peer: Peer, socket: &Arc<TcpStream>) -> Result<CountedConnection, Backlog> {
+    pub(super) fn admit(
+        self: &Arc<Self>,
+        peer: Peer,
+        socket: &Arc<TcpStream>,
+    ) -> Result<CountedConnection, Backlog> {
         let mut all = self.all();
         if all.len() >= self.most {
             let number = choose(&all, peer, self.now_ms()).ok_or_else(|| backlog(&all, peer))?;

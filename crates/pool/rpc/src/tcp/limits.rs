@@ -5,7 +5,7 @@
 //! one call of up to [`SMALL`] bytes ([`CONNECTION_BYTES`]), because the number of connections limits these.
 
 use std::time::Duration;
-use unrack_keys::shares::{ShareAccount, NoRoom};
+use unrack_keys::shares::{NoRoom, ShareAccount};
 
 /// Limits of a server for clients that connect over TCP. A *peer* is a key; without keys, it is an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

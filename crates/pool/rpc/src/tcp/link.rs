@@ -7,7 +7,7 @@ use super::session::body_of;
 use super::stream::allowed;
 use super::{ANSWER_BYTES, LARGE, Notice, from_bytes};
 use crate::error::Error;
-use crate::queue::entry::{ANSWER, Answer, FLAG, REQUEST, Request, EntryStatus};
+use crate::queue::entry::{ANSWER, Answer, EntryStatus, FLAG, REQUEST, Request};
 use crate::queue::{Receiver, Sender};
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::fd::OwnedFd;
@@ -20,7 +20,7 @@ use unrack_keys::Wire;
 use unrack_pool::cache_control::Coherent;
 use unrack_pool::process::Maker;
 use unrack_pool::wire::{ClientId, PeerProcess};
-use unrack_pool::{Bell, Bells};
+use unrack_pool::{Wakeup, Wakeups};
 
 /// Most calls in flight at a time, which is the same number as over a pool of the default size.
 pub(crate) const LINES: usize = 512;
@@ -49,12 +49,16 @@ struct TcpLinkState {
     /// Reason why no more calls will be answered, once the connection is lost for good.
     lost: OnceLock<String>,
     /// Bells. The client's threads sleep on the first one.
-    bells: Bells,
+    bells: Wakeups,
 }
 
 impl Link {
     /// Connects to a service at a host and port. Returns the link and the allocator of the link's buffers.
-    pub(crate) fn connect(address: &str, service: &str, patience: Duration) -> Result<(Link, BufferHeap), Error> {
+    pub(crate) fn connect(
+        address: &str,
+        service: &str,
+        patience: Duration,
+    ) -> Result<(Link, BufferHeap), Error> {
         let mut server =
             Server { address: address.into(), service: service.into(), session: [0; 16], patience };
         let (wire, welcome) = server.connect(Instant::now() + patience).map_err(|not| not.error(&server))?;
@@ -68,7 +72,7 @@ impl Link {
             wake: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
                 .map_err(io::Error::from)?,
             lost: OnceLock::new(),
-            bells: Bells::make().map_err(io::Error::from)?,
+            bells: Wakeups::make().map_err(io::Error::from)?,
         });
         let peer = PeerProcess { id: ClientId(0), pid: 0, uid: 0, gid: 0, name: server.name() };
         let carrier = LinkThread::new(local.clone(), shared.clone(), server);
@@ -93,7 +97,7 @@ impl Link {
     }
 
     /// Returns the bell on which the client's threads sleep.
-    pub(crate) fn bell(&self) -> &Bell {
+    pub(crate) fn bell(&self) -> &Wakeup {
         self.shared.bells.get(0)
     }
 
@@ -180,7 +184,7 @@ impl LinkThread {
                 Ok(again) => wire = again,
                 Err(why) => {
                     let _ = self.shared.lost.set(why);
-                    self.shared.bells.get(0).ring();
+                    self.shared.bells.get(0).wake();
                     return;
                 }
             }
@@ -219,7 +223,7 @@ impl LinkThread {
         any |= self.outgoing.write(wire)?;
         let answered = incoming.read(wire, self)?;
         if answered {
-            self.shared.bells.get(0).ring();
+            self.shared.bells.get(0).wake();
         }
         Ok(any || answered)
     }

@@ -1,16 +1,16 @@
 //! The server's threads: one that accepts connections, and one per connection, which runs the calls of the connection
 //! to their end.
 
-use super::connections::{ConnectionTable, CountedConnection, ConnectionActivity};
+use super::connections::{ConnectionActivity, ConnectionTable, CountedConnection};
 use super::hello::{Backlog, HELLO_BYTES, Hello, HelloVerdict, SessionId, VERSION, Welcome};
 use super::limits::{LimitReached, SMALL};
-use super::session::{TcpSessionError, ChargedBlock, Session};
+use super::session::{ChargedBlock, Session, TcpSessionError};
 use super::sessions::{HeldSession, Sessions};
 use super::stream::{Stream, allowed};
 use super::{ANSWER_BYTES, MOST_BYTES, Notice, PeerLimits, REQUEST_BYTES, Scheme, from_bytes, to_bytes};
 use crate::error::Error;
-use crate::queue::entry::{Answer, MOST_SLOTS, Request, EntryStatus};
-use crate::server::Desk;
+use crate::queue::entry::{Answer, EntryStatus, MOST_SLOTS, Request};
+use crate::server::ClientContext;
 use crate::server::methods::Methods;
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::fd::OwnedFd;
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use unrack_keys::shares::{ShareAccount, NoRoom, Peer, PeerShares};
+use unrack_keys::shares::{NoRoom, Peer, PeerShares, ShareAccount};
 use unrack_keys::wire::{part, speaks_plainly};
 use unrack_keys::{Keys, Wire};
 use unrack_pool::process::Maker;
@@ -227,7 +227,12 @@ impl ListenerState {
     }
 
     /// Returns the session that a hello requests, or the refusal if the server gives none.
-    fn session(&self, hello: &Hello, wire: &Wire, from: SocketAddr) -> io::Result<Result<HeldSession, Welcome>> {
+    fn session(
+        &self,
+        hello: &Hello,
+        wire: &Wire,
+        from: SocketAddr,
+    ) -> io::Result<Result<HeldSession, Welcome>> {
         if hello.session != [0; 16] {
             let held = self.sessions.take_over(hello.session, wire.socket());
             return Ok(held.ok_or(Welcome::refusal(HelloVerdict::NoSession)));
@@ -239,7 +244,7 @@ impl ListenerState {
         let patience = Duration::from_millis(hello.patience_ms.into()).min(self.limits.patience);
         let account = self.shares.account(wire.peer().map_or(Peer::from_address(from.ip()), Peer::Key));
         let session = loop {
-            match Session::new(Desk::new(stranger(from), next_client()), lines, &account) {
+            match Session::new(ClientContext::new(stranger(from), next_client()), lines, &account) {
                 Ok(session) => break session,
                 Err(full) if self.end_a_session(&account, full) => {}
                 Err(_) => return Ok(Err(Welcome::refusal(HelloVerdict::NoMemory))),
@@ -264,7 +269,12 @@ impl ListenerState {
     }
 
     /// Reads one call or notice and handles it. Returns false if it was the last one.
-    fn frame(&self, stream: &mut Stream, session: &mut Session, counted: &CountedConnection) -> Result<bool, ErrorScope> {
+    fn frame(
+        &self,
+        stream: &mut Stream,
+        session: &mut Session,
+        counted: &CountedConnection,
+    ) -> Result<bool, ErrorScope> {
         counted.now(ConnectionActivity::Waiting);
         stream.wait()?;
         counted.now(ConnectionActivity::Waiting);

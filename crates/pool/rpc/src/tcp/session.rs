@@ -5,14 +5,14 @@ use super::memory::Block;
 use super::{LARGE, Notice};
 use crate::ends::{IncomingCall, is_newer};
 use crate::queue::entry::{Answer, Request};
-use crate::server::Desk;
+use crate::server::ClientContext;
 use crate::server::methods::Methods;
 use std::sync::Arc;
 use unrack_keys::shares::ShareAccount;
 
 /// Record of a client's calls. At most one connection holds it at a time.
 pub(super) struct Session {
-    desk: Desk,
+    desk: ClientContext,
     account: ShareAccount,
     /// State of the last call of each slot.
     seen: Vec<SeenRequests>,
@@ -64,7 +64,11 @@ impl Session {
     ///
     /// # Errors
     /// If the account has no room for the session.
-    pub(super) fn new(desk: Desk, lines: usize, account: &ShareAccount) -> Result<Session, LimitReached> {
+    pub(super) fn new(
+        desk: ClientContext,
+        lines: usize,
+        account: &ShareAccount,
+    ) -> Result<Session, LimitReached> {
         let mut charge = Charge::new(account);
         charge.set(bytes_of_session(lines))?;
         let seen = (0..lines).map(|_| SeenRequests::default()).collect();

@@ -1,12 +1,12 @@
 //! Random tests of a session against a model of it: a call runs once, and repeated answers are the same.
 
 use super::Notice;
-use super::session::{TcpSessionError, Session, body_of};
+use super::session::{Session, TcpSessionError, body_of};
 use crate::Method;
 use crate::ends::is_newer;
-use crate::queue::entry::{Answer, GENERATIONS, Kind, Request, EntryStatus};
+use crate::queue::entry::{Answer, EntryStatus, GENERATIONS, Kind, Request};
 use crate::server::methods::{Handler, Methods, PartSource};
-use crate::server::{Call, Desk};
+use crate::server::{Call, ClientContext};
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -83,7 +83,11 @@ struct Seen {
     answered: Option<(Answer, Vec<u8>)>,
 }
 
-fn ask(session: &mut Session, request: Request, methods: &Methods) -> Result<(Answer, Vec<u8>), TcpSessionError> {
+fn ask(
+    session: &mut Session,
+    request: Request,
+    methods: &Methods,
+) -> Result<(Answer, Vec<u8>), TcpSessionError> {
     let mut room = session.room(&request)?;
     let all = request.length.max(request.capacity) as usize;
     assert!(room.pay(all).is_ok(), "there is room for all of this");
@@ -102,7 +106,7 @@ proptest! {
         let methods = methods(&ran);
         let peer = PeerProcess { id: ClientId(0), pid: 0, uid: 0, gid: 0, name: "model".into() };
         let account = PeerShares::new(1 << 30, 1 << 30).account(Somebody::User(1));
-        let mut session = Session::new(Desk::new(peer, 7), LINES.into(), &account).unwrap();
+        let mut session = Session::new(ClientContext::new(peer, 7), LINES.into(), &account).unwrap();
         let mut all = vec![Seen::default(); LINES.into()];
         for step in steps {
             let before = ran.load(Ordering::Relaxed);

@@ -52,7 +52,8 @@ impl Sessions {
         let (client, account) = (session.client(), session.account().clone());
         let session = Arc::new(Mutex::new(session));
         let connection = Ok(Arc::downgrade(socket));
-        let known = KnownSession { session: session.clone(), client, account, patience, connection, number: 0 };
+        let known =
+            KnownSession { session: session.clone(), client, account, patience, connection, number: 0 };
         self.all().insert(id, known);
         HeldSession { id, session, number: 0 }
     }
@@ -101,7 +102,8 @@ impl Sessions {
     /// Returns false if no session is waiting.
     pub(super) fn end_oldest(&self, of: Option<&ShareAccount>, methods: &Methods) -> bool {
         let mut all = self.all();
-        let fits = |known: &&KnownSession| known.is_idle() && of.is_none_or(|of| of.is_same_peer(&known.account));
+        let fits =
+            |known: &&KnownSession| known.is_idle() && of.is_none_or(|of| of.is_same_peer(&known.account));
         let waiting = all.iter().filter(|(_, known)| fits(known));
         let oldest = waiting.min_by_key(|(_, known)| known.connection.as_ref().err().copied());
         let Some(id) = oldest.map(|(id, _)| *id) else { return false };

@@ -5,11 +5,13 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use unrack_rpc::client::CallWindow;
 use unrack_rpc::listing::ServiceListing;
-use unrack_rpc::{Client, Error, EntryStatus, WaitPolicy, client, server};
+use unrack_rpc::{Client, EntryStatus, Error, WaitPolicy, client, server};
 
 fn everywhere(test: impl Fn(&Pool, &Client)) {
     for mode in modes() {
-        for (waiting, workers) in [(WaitPolicy::Adaptive, 0), (WaitPolicy::Sleep, 0), (WaitPolicy::Adaptive, 2)] {
+        for (waiting, workers) in
+            [(WaitPolicy::Adaptive, 0), (WaitPolicy::Sleep, 0), (WaitPolicy::Adaptive, 2)]
+        {
             let pool = Pool::new(mode);
             let _serving = serve(&pool.socket(), server::Options { waiting, workers, ..Default::default() });
             let client = pool.client(client::Options { waiting, ..client::Options::default() });

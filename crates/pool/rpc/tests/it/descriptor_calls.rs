@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 use unrack_pool::cache_control::{Coherent, MemoryKind as MemoryMode};
 use unrack_pool::manager::Backing;
 use unrack_pool::wire::{
-    self, Access, Ask, Extent, Hello, ReceivedPacket, OpenedChannel, Reply, Request as Asked, Tell, Welcome,
+    self, Access, Ask, Extent, Hello, OpenedChannel, ReceivedPacket, Reply, Request as Asked, Tell, Welcome,
 };
-use unrack_pool::{Bells, SECTION};
+use unrack_pool::{SECTION, Wakeups};
 use unrack_rpc::ends::QueueLayout;
 use unrack_rpc::queue::entry::{ANSWER, Answer, Kind, Request};
 use unrack_rpc::queue::{Receiver, Sender};
-use unrack_rpc::{Client, Method, EntryStatus, client, server};
+use unrack_rpc::{Client, EntryStatus, Method, client, server};
 use unrack_testing::{TestRequirement, skip};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -83,10 +83,12 @@ impl Hostile {
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .unwrap();
         rustix::net::connect(&socket, &SocketAddrUnix::new(path).unwrap()).expect("a manager listens");
-        let bells = Bells::make().unwrap();
+        let bells = Wakeups::make().unwrap();
         let hello = wire::first(&Hello { name: "hostile".into(), again: None });
         wire::send(socket.as_fd(), &hello, &[bells.file()]).unwrap();
-        let ReceivedPacket::Packet(bytes, _) = wire::receive(socket.as_fd()).unwrap() else { panic!("no welcome") };
+        let ReceivedPacket::Packet(bytes, _) = wire::receive(socket.as_fd()).unwrap() else {
+            panic!("no welcome")
+        };
         wire::read_first::<Result<Welcome, wire::Denied>>(&bytes).unwrap().expect("it is let in");
         let mut number = 0;
         let (reply, mut beside) = ask(&socket, &mut number, Asked::Lease { sections: 1 });
@@ -99,7 +101,8 @@ impl Hostile {
         let grant = Asked::Grant { channel, offset: segment.offset, access: Access::Write };
         assert_eq!(ask(&socket, &mut number, grant).0, Reply::Done);
         let own = bells.file().try_clone_to_owned().unwrap();
-        let (area, layout) = (map(&queue, queues.bytes), QueueLayout::fitting(queues.bytes as usize).unwrap());
+        let (area, layout) =
+            (map(&queue, queues.bytes), QueueLayout::fitting(queues.bytes as usize).unwrap());
         // SAFETY: mapped for good, and nothing else on this side uses the queues.
         let (requests, answers) = unsafe {
             (
@@ -149,7 +152,11 @@ impl Hostile {
         loop {
             if let Some(entries) = self.answers.receive::<ANSWER>() {
                 let answer = Answer::from_entries(entries);
-                assert_eq!((answer.status, answer.generation), (EntryStatus::DONE, self.generation), "{what}");
+                assert_eq!(
+                    (answer.status, answer.generation),
+                    (EntryStatus::DONE, self.generation),
+                    "{what}"
+                );
                 return;
             }
             // Nobody rings, so the server looks by itself, within a second.

@@ -7,11 +7,11 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use unrack_pool::cache_control::{AnyMemory, LINE, SharedMemory};
-use unrack_pool::{Channel, Rung};
+use unrack_pool::{Channel, WakesSent};
 use unrack_rpc::ends::QueueLayout;
 use unrack_rpc::queue::entry::{Answer, Request};
 use unrack_rpc::queue::{Receiver, Sender};
-use unrack_rpc::{Client, Error, EntryStatus, client, server};
+use unrack_rpc::{Client, EntryStatus, Error, client, server};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const DEADLINE: Duration = Duration::from_millis(20);
@@ -84,7 +84,13 @@ fn answer_wrongly(pool: &unrack_pool::Client, wrong: Wrong, stop: &AtomicBool, r
     }
 }
 
-fn serve_wrongly(memory: &AnyMemory, channel: &Channel, layout: QueueLayout, wrong: Wrong, stop: &AtomicBool) {
+fn serve_wrongly(
+    memory: &AnyMemory,
+    channel: &Channel,
+    layout: QueueLayout,
+    wrong: Wrong,
+    stop: &AtomicBool,
+) {
     let area = channel.queue_base().as_ptr();
     // SAFETY: the area is mapped as long as the channel; only this test writes the answers.
     let (mut requests, mut queue) = unsafe {
@@ -94,7 +100,7 @@ fn serve_wrongly(memory: &AnyMemory, channel: &Channel, layout: QueueLayout, wro
         )
     };
     let mut random = SmallRng::seed_from_u64(1);
-    let mut rung = Rung::default();
+    let mut rung = WakesSent::default();
     let mut seen = 0;
     while channel.gone().is_none() && !stop.load(Ordering::Acquire) {
         let Some(entries) = requests.receive() else {

@@ -6,12 +6,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-use unrack_pool::Rung;
+use unrack_pool::WakesSent;
 use unrack_pool::cache_control::MemoryKind;
 use unrack_rpc::ends::QueueLayout;
 use unrack_rpc::queue::entry::{Answer, Request};
 use unrack_rpc::queue::{Receiver, Sender};
-use unrack_rpc::{Client, Error, EntryStatus, WaitPolicy, client};
+use unrack_rpc::{Client, EntryStatus, Error, WaitPolicy, client};
 
 /// Longer than anything takes that ends at all.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -43,7 +43,7 @@ fn role() {
             Sender::new(pool.memory().clone(), area.add(layout.answers()), layout.lines()),
         )
     };
-    let mut rung = Rung::default();
+    let mut rung = WakesSent::default();
     while channel.gone().is_none() {
         let Some(entries) = requests.receive() else {
             channel.peer_bell().try_ring(&mut rung);

@@ -68,7 +68,8 @@ fn others_run_while_a_task_waits() {
     for mode in modes() {
         let pool = Pool::new(mode);
         let _serving = serve(&pool.socket(), server::Options { workers: 2, ..server::Options::default() });
-        let client = pool.client(client::Options { window: CallWindow::Fixed(0), ..client::Options::default() });
+        let client =
+            pool.client(client::Options { window: CallWindow::Fixed(0), ..client::Options::default() });
         let other = pool.client(client::Options::default());
         run(&one_thread(), async {
             let waits = async { tokio::join!(slow(&client, 100), slow(&client, 1)) };
@@ -90,7 +91,8 @@ fn what_is_cancelled_gives_its_place_to_others() {
     for mode in modes() {
         let pool = Pool::new(mode);
         let _serving = serve(&pool.socket(), server::Options { workers: 2, ..server::Options::default() });
-        let client = pool.client(client::Options { window: CallWindow::Fixed(0), ..client::Options::default() });
+        let client =
+            pool.client(client::Options { window: CallWindow::Fixed(0), ..client::Options::default() });
         run(&one_thread(), async {
             let mut cancelled = 0;
             for _ in 0..20 {
@@ -141,7 +143,8 @@ fn a_server_that_ends_ends_what_waits() {
     for mode in modes() {
         let pool = Pool::new(mode);
         let serving = serve(&pool.socket(), server::Options { workers: 1, ..server::Options::default() });
-        let client = pool.client(client::Options { window: CallWindow::Fixed(0), ..client::Options::default() });
+        let client =
+            pool.client(client::Options { window: CallWindow::Fixed(0), ..client::Options::default() });
         run(&threads(), async {
             let end = tokio::task::spawn_blocking(move || {
                 std::thread::sleep(Duration::from_millis(30));

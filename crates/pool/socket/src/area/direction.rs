@@ -16,7 +16,7 @@
 //! next byte.
 
 use super::copy::copy_in;
-use super::{FIRST_BYTES, FROZEN, PushTimes, NEVER, RING_BYTES, DirectionState, UNSET, revert};
+use super::{DirectionState, FIRST_BYTES, FROZEN, NEVER, PushTimes, RING_BYTES, UNSET, revert};
 use crate::pieces::Pieces;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 

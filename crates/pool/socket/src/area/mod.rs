@@ -17,7 +17,7 @@ mod journal;
 #[cfg(not(loom))]
 mod map;
 
-pub(crate) use direction::{RingDirection, RingReading, ByteSource};
+pub(crate) use direction::{ByteSource, RingDirection, RingReading};
 pub(crate) use journal::PushTimes;
 #[cfg(not(loom))]
 pub(crate) use map::{AreaMapping, Unmappable};

@@ -1,8 +1,8 @@
 //! Links by which nodes send: one link per node or, where NICs are pooled, all NICs of the rack.
 
-use super::{DrackNumbering, TopologyShape, Topology};
+use super::{DrackNumbering, Topology, TopologyShape};
 use crate::faults::FaultSchedule;
-use crate::link::{LinkEnd, Link};
+use crate::link::{Link, LinkEnd};
 use unrack_units::Time;
 use unrack_workload::NodeId;
 

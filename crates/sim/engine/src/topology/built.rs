@@ -9,7 +9,7 @@
 use crate::link::LinkEnd;
 use std::collections::{BTreeMap, VecDeque};
 use unrack_rack::Switches;
-use unrack_workload::{NodeId, BladeRacks};
+use unrack_workload::{BladeRacks, NodeId};
 
 /// Numbering and routes of a network of described switches.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,8 +47,15 @@ impl BuiltTopology {
             owner.resize(to.len(), switch as u32);
             first.push(to.len() as u32);
         }
-        let mut built =
-            BuiltTopology { racks, first, owner, to, ranges: Vec::new(), ports: Vec::new(), divisor: Vec::new() };
+        let mut built = BuiltTopology {
+            racks,
+            first,
+            owner,
+            to,
+            ranges: Vec::new(),
+            ports: Vec::new(),
+            divisor: Vec::new(),
+        };
         built.find_routes(&neighbours);
         built.divisor = built.divisors(&neighbours);
         built

@@ -28,12 +28,12 @@ use crate::events::LinkId;
 use crate::faults::FaultSchedule;
 use crate::inside::HostModel;
 use crate::link::{Departure, Pace};
-pub use crate::link::{LinkEnd, Link};
+pub use crate::link::{Link, LinkEnd};
 use std::sync::Arc;
 use unrack_rack::graph::{Graph, Towards};
 use unrack_rack::{Switches, Wiring};
 use unrack_units::{Rate, Time};
-use unrack_workload::{NodeId, BladeRacks};
+use unrack_workload::{BladeRacks, NodeId};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TopologyShape {
@@ -113,7 +113,10 @@ impl Topology {
 
     /// Creates a network of racks that pool their NICs. `nic_link` connects a NIC to its aggregation switch.
     pub fn drack(wiring: Wiring, nic_link: Link, core_link: Link, cxl_link: Link) -> Topology {
-        Topology { cxl_link, ..Topology::new(TopologyShape::Drack(DrackNumbering { wiring }), nic_link, core_link) }
+        Topology {
+            cxl_link,
+            ..Topology::new(TopologyShape::Drack(DrackNumbering { wiring }), nic_link, core_link)
+        }
     }
 
     /// Creates a network of nodes that are linked to each other without switches. Each node has a switch inside, and
@@ -220,7 +223,9 @@ impl Topology {
             TopologyShape::Star { nodes } => BladeRacks { racks: 1, hosts: nodes },
             TopologyShape::LeafSpine { racks, hosts, .. } => BladeRacks { racks, hosts },
             TopologyShape::FatTree { half } => BladeRacks { racks: 2 * half * half, hosts: half },
-            TopologyShape::Drack(DrackNumbering { wiring }) => BladeRacks { racks: wiring.racks, hosts: wiring.hosts_per_rack },
+            TopologyShape::Drack(DrackNumbering { wiring }) => {
+                BladeRacks { racks: wiring.racks, hosts: wiring.hosts_per_rack }
+            }
             TopologyShape::Direct { nodes, .. } => BladeRacks { racks: 1, hosts: nodes },
             TopologyShape::Built { .. } => self.tables().racks,
         }
@@ -231,7 +236,9 @@ impl Topology {
     /// switches are above the racks.
     pub fn parts(&self, number: u32) -> Option<Arc<[u32]>> {
         let (groups, of_group): (u32, Box<dyn Fn(u32) -> Option<u32>>) = match self.shape {
-            TopologyShape::Star { .. } | TopologyShape::Drack(_) | TopologyShape::Direct { .. } => return None,
+            TopologyShape::Star { .. } | TopologyShape::Drack(_) | TopologyShape::Direct { .. } => {
+                return None;
+            }
             TopologyShape::Built { .. } => {
                 let racks = self.tables().racks.racks;
                 (racks, Box::new(move |switch| (switch < racks).then_some(switch)))
@@ -434,10 +441,12 @@ impl Topology {
     pub fn owner(&self, port: u32) -> u32 {
         match self.shape {
             TopologyShape::Star { .. } => 0,
-            TopologyShape::LeafSpine { racks, hosts, spines } => match port.checked_sub(racks * (hosts + spines)) {
-                Some(port) => racks + port / racks,
-                None => port / (hosts + spines),
-            },
+            TopologyShape::LeafSpine { racks, hosts, spines } => {
+                match port.checked_sub(racks * (hosts + spines)) {
+                    Some(port) => racks + port / racks,
+                    None => port / (hosts + spines),
+                }
+            }
             TopologyShape::FatTree { half } => port / (2 * half),
             TopologyShape::Drack(drack) => drack.owner(port),
             TopologyShape::Direct { links, .. } => self.sender(port, links),

@@ -59,7 +59,11 @@ impl Deframer {
 
     /// Does the same as [`Deframer::handle`] for a column whose class is known.
     #[inline(always)]
-    pub(crate) fn handle_class(&mut self, class: BlockClass, column: Column) -> Option<Result<&[u8], FrameError>> {
+    pub(crate) fn handle_class(
+        &mut self,
+        class: BlockClass,
+        column: Column,
+    ) -> Option<Result<&[u8], FrameError>> {
         let was_open = self.open;
         match class {
             BlockClass::Data => {

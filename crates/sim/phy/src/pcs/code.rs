@@ -160,7 +160,10 @@ pub fn decode(block: Block) -> (BlockClass, Column) {
     }
     let end = usize::from(END_LANES[usize::from(kind)]);
     if end < 8 && payload >> 8 & !below(end) == 0 {
-        return (BlockClass::Terminate, Column { data: payload >> 8 | ENDED << (8 * end), control: 0xff << end });
+        return (
+            BlockClass::Terminate,
+            Column { data: payload >> 8 | ENDED << (8 * end), control: 0xff << end },
+        );
     }
     decode_rest(block).unwrap_or((BlockClass::Error, Column::ERROR))
 }
@@ -175,7 +178,9 @@ fn decode_rest(block: Block) -> Option<(BlockClass, Column)> {
     let built = |class, data, control| Some((class, Column { data, control }));
     match block.block_type()? {
         types::CONTROLS => built(BlockClass::Control, characters(payload >> 8, 0..8)?, 0xff),
-        types::START_4 => built(BlockClass::Start, characters(payload >> 8, 0..4)? | start << 32 | high, 0x1f),
+        types::START_4 => {
+            built(BlockClass::Start, characters(payload >> 8, 0..4)? | start << 32 | high, 0x1f)
+        }
         types::ORDERED_4 => {
             let set = set_of(payload >> 36)? << 32;
             built(BlockClass::Control, characters(payload >> 8, 0..4)? | set | high, 0x1f)
@@ -188,7 +193,9 @@ fn decode_rest(block: Block) -> Option<(BlockClass, Column)> {
             let sets = set_of(payload >> 32)? | set_of(payload >> 36)? << 32;
             built(BlockClass::Control, sets | low | high, 0x11)
         }
-        types::ORDERED_START => built(BlockClass::Start, set_of(payload >> 32)? | low | start << 32 | high, 0x11),
+        types::ORDERED_START => {
+            built(BlockClass::Start, set_of(payload >> 32)? | low | start << 32 | high, 0x11)
+        }
         kind => {
             let end = usize::from(END_LANES[usize::from(kind)]);
             if end == 8 {

@@ -65,7 +65,12 @@ pub struct BlockDecoder {
 
 impl Default for BlockDecoder {
     fn default() -> Self {
-        BlockDecoder { state: State::Init, held: Column::LOCAL_FAULT, held_class: BlockClass::Control, errors: 0 }
+        BlockDecoder {
+            state: State::Init,
+            held: Column::LOCAL_FAULT,
+            held_class: BlockClass::Control,
+            errors: 0,
+        }
     }
 }
 

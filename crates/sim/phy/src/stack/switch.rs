@@ -5,7 +5,7 @@
 //! queue, and a port sends the data of the other ports in turn, one message at a time. One demand enters the scheduler
 //! per cycle, with the ports in turn, but none while an iteration ends.
 
-use super::outbox::{QueueOrder, Queue, due};
+use super::outbox::{Queue, QueueOrder, due};
 use crate::block::Block;
 use crate::edm::check::Check;
 use crate::edm::demux::MemoryBlock;
@@ -343,8 +343,9 @@ impl SwitchStack {
             }),
             _ => None,
         };
-        let is_one =
-            |(src, dst, ..): &(u16, u16, u32, WaitingMessage)| src != dst && (*src).max(*dst) < self.config.ports;
+        let is_one = |(src, dst, ..): &(u16, u16, u32, WaitingMessage)| {
+            src != dst && (*src).max(*dst) < self.config.ports
+        };
         let Some((src, dst, bytes, waiting)) = demand.filter(is_one) else {
             self.violations.senseless += 1;
             return;

@@ -10,7 +10,7 @@ use unrack_phy::block::types;
 use unrack_phy::edm::demux::{MemoryBlock, WrongBlocks};
 use unrack_phy::edm::{Body, Demux, MemoryMessage, Mux, MuxPolicy, layout};
 use unrack_phy::mac::Framer;
-use unrack_phy::pcs::{BlockSync, Column, BlockDecoder, Encoder, Scrambler};
+use unrack_phy::pcs::{BlockDecoder, BlockSync, Column, Encoder, Scrambler};
 
 const OUT: usize = 56;
 

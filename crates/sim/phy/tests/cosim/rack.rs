@@ -521,7 +521,9 @@ fn the_hardware_has_the_cycles_of_figure_5() {
     };
     let pcs = 2 * steps::PCS_CYCLES;
     let matched = steps::CLASSIFY + steps::SCHEDULE + steps::MAKE_GRANT;
-    let total = |cycles| EdmLatencies::default().cycles(cycles) + EdmLatencies::default().pma * 8 + Time::from_ns(10) * 4;
+    let total = |cycles| {
+        EdmLatencies::default().cycles(cycles) + EdmLatencies::default().pma * 8 + Time::from_ns(10) * 4
+    };
 
     let said = measure(Request::Write { dst: 1, address: 64, data: (64..128).map(contents).collect() });
     let (notified, granted) = (at(&said, 0, layout::N, true), at(&said, 0, layout::G, false));

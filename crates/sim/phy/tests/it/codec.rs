@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use unrack_phy::Block;
 use unrack_phy::mac::{Deframer, FrameError, Framer};
-use unrack_phy::pcs::{BlockSync, Column, BlockDecoder, Encoder, Line, Scrambler, code};
+use unrack_phy::pcs::{BlockDecoder, BlockSync, Column, Encoder, Line, Scrambler, code};
 
 /// Number of idle blocks after which every receiver is locked. Each of 66 offsets may take a window to be found wrong.
 const TO_LOCK: usize = 66 * 65;

@@ -1,7 +1,7 @@
 //! Comparison of the code with published values, and with the standard bit by bit.
 
 use unrack_phy::mac::{Deframer, Framer};
-use unrack_phy::pcs::{Column, BlockDecoder, Descrambler, Encoder, Scrambler, code};
+use unrack_phy::pcs::{BlockDecoder, Column, Descrambler, Encoder, Scrambler, code};
 use unrack_phy::{Block, DATA};
 
 /// The example that the IEEE 802.3 task forces used for 64b/66b: P. Thaler, "10GBASE-R PCS", 10GEPON study group, July

@@ -1,6 +1,6 @@
 //! Sending end of a link.
 
-use super::{CLASSES, MessageClass, ClassSet, Line, FlitSlots};
+use super::{CLASSES, ClassSet, FlitSlots, Line, MessageClass};
 use std::collections::VecDeque;
 use unrack_units::Time;
 

@@ -35,7 +35,7 @@ mod switch;
 mod tests;
 
 pub use link::{Feed, FlitTransmitter};
-pub use node::{Burst, Node, DepartedMessage};
+pub use node::{Burst, DepartedMessage, Node};
 pub use params::{Flit, Params};
 pub use run::FlitSlots;
 pub use switch::Switch;
@@ -63,7 +63,8 @@ pub const CLASSES: usize = 4;
 
 impl MessageClass {
     /// All classes, in the order of [`Class::index`].
-    pub const ALL: [MessageClass; CLASSES] = [MessageClass::Req, MessageClass::RwD, MessageClass::Ndr, MessageClass::Drs];
+    pub const ALL: [MessageClass; CLASSES] =
+        [MessageClass::Req, MessageClass::RwD, MessageClass::Ndr, MessageClass::Drs];
 
     /// Returns the position of the class in [`Class::ALL`].
     pub const fn index(self) -> usize {

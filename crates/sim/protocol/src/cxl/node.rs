@@ -1,6 +1,6 @@
 //! Node that is both a host and a memory device.
 
-use super::{MessageClass, ClassSet, Line};
+use super::{ClassSet, Line, MessageClass};
 use std::collections::VecDeque;
 use unrack_units::Time;
 
@@ -118,7 +118,11 @@ impl Node {
 
     /// Returns the next message of a class in `allowed`, or a run of at most as many messages as the class has
     /// `credits` for. Classes are served in turn.
-    pub fn take(&mut self, mut allowed: ClassSet, credits: impl Fn(MessageClass) -> u32) -> Option<DepartedMessage> {
+    pub fn take(
+        &mut self,
+        mut allowed: ClassSet,
+        credits: impl Fn(MessageClass) -> u32,
+    ) -> Option<DepartedMessage> {
         allowed = self.waiting().and(allowed);
         let class = loop {
             let class = allowed.next_from(self.next_class)?;
@@ -129,7 +133,9 @@ impl Node {
         };
         self.next_class = class.index() + 1;
         Some(match class {
-            MessageClass::Req | MessageClass::RwD => DepartedMessage { line: self.request(class), frees: None },
+            MessageClass::Req | MessageClass::RwD => {
+                DepartedMessage { line: self.request(class), frees: None }
+            }
             MessageClass::Ndr | MessageClass::Drs => self.answer(class),
         })
     }

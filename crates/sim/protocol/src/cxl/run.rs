@@ -1,6 +1,6 @@
 //! Runs of lines: how many lines travel together, and which flits they take.
 
-use super::{MessageClass, Flit, Params};
+use super::{Flit, MessageClass, Params};
 
 impl Params {
     /// Returns how many lines travel together at most. This is [`run`](Params::run), or less if that is a large part

@@ -1,6 +1,6 @@
 //! An input-buffered switch.
 
-use super::{CLASSES, MessageClass, ClassSet, Line};
+use super::{CLASSES, ClassSet, Line, MessageClass};
 use std::collections::VecDeque;
 
 /// Switch with one first-in-first-out queue for each input and class. An output serves the queues whose first message

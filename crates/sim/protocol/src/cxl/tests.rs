@@ -158,7 +158,10 @@ fn a_request_keeps_its_buffer_until_its_answer_leaves() {
     let taken = memory.take(ClassSet::ALL, |_| 1).unwrap();
     assert_eq!(
         taken,
-        DepartedMessage { line: Line { src: 1, dst: 0, class: MessageClass::Drs, ..request }, frees: Some(MessageClass::Req) }
+        DepartedMessage {
+            line: Line { src: 1, dst: 0, class: MessageClass::Drs, ..request },
+            frees: Some(MessageClass::Req)
+        }
     );
     assert_eq!(memory.held(MessageClass::Req), 0);
 }

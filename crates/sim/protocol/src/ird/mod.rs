@@ -25,7 +25,7 @@
 mod bookings;
 mod view;
 
-pub use view::{ReceiverCredits, GlobalView, Limits, CreditRequest};
+pub use view::{CreditRequest, GlobalView, Limits, ReceiverCredits};
 
 /// Maximum number of credits, from all receivers, that wait at one sender (ExpressPass §3.1: a queue of eight).
 pub const MOST_CREDITS: u64 = 8;

@@ -49,9 +49,14 @@ impl ReceiverCredits {
 }
 
 impl CreditRequest {
-    const LEAST: CreditRequest = CreditRequest { class: SizeClass::LEAST, segments: 0, order: 0, transfer: 0 };
-    const MOST: CreditRequest =
-        CreditRequest { class: SizeClass::MOST, segments: u32::MAX, order: u32::MAX, transfer: TransferId::MAX };
+    const LEAST: CreditRequest =
+        CreditRequest { class: SizeClass::LEAST, segments: 0, order: 0, transfer: 0 };
+    const MOST: CreditRequest = CreditRequest {
+        class: SizeClass::MOST,
+        segments: u32::MAX,
+        order: u32::MAX,
+        transfer: TransferId::MAX,
+    };
 }
 
 impl Scheduler for ReceiverCredits {

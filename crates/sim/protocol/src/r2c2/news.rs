@@ -34,7 +34,9 @@ impl BroadcastContent {
     pub fn along(self, tree: u8) -> BroadcastContent {
         match self {
             BroadcastContent::Flow(told) => BroadcastContent::Flow(Broadcast { tree, ..told }),
-            BroadcastContent::Routings { src, number, .. } => BroadcastContent::Routings { src, tree, number },
+            BroadcastContent::Routings { src, number, .. } => {
+                BroadcastContent::Routings { src, tree, number }
+            }
         }
     }
 

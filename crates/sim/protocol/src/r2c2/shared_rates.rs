@@ -8,7 +8,7 @@
 use super::packet::Broadcast;
 use super::rates::{Rates, Slot};
 use super::view::FlowKey;
-use super::weights::{LinkShare, FlowPaths, Weights};
+use super::weights::{FlowPaths, LinkShare, Weights};
 use rapidhash::fast::SeedableState;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

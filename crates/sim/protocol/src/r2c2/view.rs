@@ -112,7 +112,8 @@ impl RackView {
         let known = place.map(|at| &mut self.flows[at as usize]);
         match (told.event, known) {
             (Event::Start, None) => {
-                let at = self.keep(KnownFlow { since: now, heard: now, told, counts: false, state: State::Open });
+                let at =
+                    self.keep(KnownFlow { since: now, heard: now, told, counts: false, state: State::Open });
                 self.young.push_back((now, at));
             }
             (Event::End, known) => {

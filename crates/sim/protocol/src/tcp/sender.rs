@@ -234,7 +234,8 @@ impl<C: CongestionControl> Sender<C> {
             self.probe = Probe::None;
             self.deadline = self.board.outstanding().then(|| now + self.rto.timeout());
         }
-        let is_calm = self.phase == SenderPhase::Open && self.probe == Probe::None && self.board.is_in_order();
+        let is_calm =
+            self.phase == SenderPhase::Open && self.probe == Probe::None && self.board.is_in_order();
         let patience = self.rto.probe_timeout().filter(|_| is_calm && self.board.outstanding());
         if let Some(patience) = patience.filter(|patience| *patience < self.rto.timeout()) {
             (self.probe, self.deadline) = (Probe::Armed, Some(now + patience));

@@ -1,7 +1,7 @@
 //! Checks the faults of a scenario.
 
 use super::Checker;
-use crate::faults::{BitErrors, ScheduledFailure, Faults};
+use crate::faults::{BitErrors, Faults, ScheduledFailure};
 use crate::network::NetworkSpec;
 use crate::problem::ScenarioProblem;
 use crate::tree::{Node, Value};

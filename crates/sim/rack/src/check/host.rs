@@ -1,7 +1,7 @@
 //! Checks the `[host]` table: the components inside hosts.
 
 use super::Checker;
-use crate::host::{PoolCache, HostSpec};
+use crate::host::{HostSpec, PoolCache};
 use crate::link::LinkSpec;
 use crate::network::NetworkSpec;
 use crate::{Protocol, listed};

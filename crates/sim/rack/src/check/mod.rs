@@ -137,7 +137,8 @@ impl<'a> Checker<'a> {
         let table = self.table("network")?;
         let topology = self.topology();
         let common = self.decode_beside::<NetworkKeys>(&table.without("topology"), "network", "topology");
-        let (topology, NetworkKeys { link, core_link, cxl_link, switch, mtu, headers }) = (topology?, common?);
+        let (topology, NetworkKeys { link, core_link, cxl_link, switch, mtu, headers }) =
+            (topology?, common?);
         if cxl_link.is_some() && topology.wiring().is_none() && self.root.get("host").is_none() {
             let message = format!(
                 "only hosts of a `drack` have such a link, not those of a `{}` without `[host]`",

@@ -45,7 +45,10 @@ impl DecodeFault {
 
     /// Returns the error of an unknown word, with a suggestion.
     pub(super) fn unknown_word(found: &str, words: &[&str]) -> DecodeFault {
-        DecodeFault::new(Message::Of(format!("no such choice: {found}{}", hint(found.trim_matches('`'), words))))
+        DecodeFault::new(Message::Of(format!(
+            "no such choice: {found}{}",
+            hint(found.trim_matches('`'), words)
+        )))
     }
 
     /// Sets the place of the error, unless a more precise place is already set.

@@ -19,7 +19,11 @@ const MOST_PROBLEMS: usize = 20;
 ///
 /// serde stops at the first problem. To find the others, this function removes the faulty entry and decodes the rest
 /// again, until it finds no further problem.
-pub(crate) fn decode<T: DeserializeOwned>(node: &Node, path: &str, problems: &mut Vec<ScenarioProblem>) -> Option<T> {
+pub(crate) fn decode<T: DeserializeOwned>(
+    node: &Node,
+    path: &str,
+    problems: &mut Vec<ScenarioProblem>,
+) -> Option<T> {
     decode_beside(node, path, &[], problems)
 }
 

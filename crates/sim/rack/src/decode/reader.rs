@@ -50,7 +50,11 @@ impl<'de> Deserializer<'de> for Reader<'_> {
         visitor.visit_some(self)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &str, visitor: V) -> Result<V::Value, DecodeFault> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &str,
+        visitor: V,
+    ) -> Result<V::Value, DecodeFault> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -95,7 +99,10 @@ struct Items<'a>(std::slice::Iter<'a, Node>);
 impl<'de> SeqAccess<'de> for Items<'_> {
     type Error = DecodeFault;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, DecodeFault> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, DecodeFault> {
         let Some(node) = self.0.next() else { return Ok(None) };
         seed.deserialize(Reader::inside(node)).map(Some).map_err(|fault| fault.at(node.place))
     }

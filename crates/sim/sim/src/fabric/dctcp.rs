@@ -2,14 +2,14 @@
 
 use super::stream::single::Single;
 use super::stream::{StreamPlan, Streams};
-use crate::contract::{SplitRun, Registered};
+use crate::contract::{Registered, SplitRun};
 use crate::cost::{Cost, PACKET};
 use crate::job::Finished;
 use crate::observe::wire::WireFormat;
 use crate::site::{Ethernet, FabricSite};
 use unrack_engine::error::SetupError;
 use unrack_engine::network::Network;
-use unrack_protocol::dctcp::{WindowControl, Params};
+use unrack_protocol::dctcp::{Params, WindowControl};
 use unrack_protocol::tcp::ConnectionLifetime;
 use unrack_rack::{Networks, Profile, Protocol};
 

@@ -2,10 +2,10 @@
 //!
 //! The transfers of a node take turns on its link, one packet each. Headers, pulls and acknowledgements are sent before data.
 
-use super::lone::Lone;
 use super::packet::{self, Net, Packet, PacketNetwork, TransferSide, Transport, Trimming, fabric_of_packets};
+use super::single_message::Lone;
 use super::stream::StreamPlan;
-use crate::contract::{SplitRun, Registered};
+use crate::contract::{Registered, SplitRun};
 use crate::cost::{Cost, PACKET};
 use crate::job::Finished;
 use crate::site::{Ethernet, FabricSite};
@@ -302,7 +302,8 @@ impl Transport for NdpEnds {
 
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let segments = net.transfer(transfer).segments;
-        let timeouts = Timeouts { rto: self.rto, idle: self.idle, salt: net.salt(transfer, TransferSide::Sender) };
+        let timeouts =
+            Timeouts { rto: self.rto, idle: self.idle, salt: net.salt(transfer, TransferSide::Sender) };
         let sender = Sender::new(segments, self.window, timeouts, net.now());
         let arrived = SegmentSet::new(segments);
         let pair = NdpPair { sender, is_unsent: false, waits: false, arrived, pulls: 0 };

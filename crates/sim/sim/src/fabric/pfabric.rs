@@ -3,17 +3,17 @@
 //! Nodes order the packets of their transfers in the same way. Acknowledgements are sent before all data.
 
 use super::packet::{
-    self, Net, Packet, PacketNetwork, TransferSide, SmallestFirst, Transfer, Transport, fabric_of_packets,
+    self, Net, Packet, PacketNetwork, SmallestFirst, Transfer, TransferSide, Transport, fabric_of_packets,
 };
 use super::stream::StreamPlan;
-use crate::contract::{SplitRun, Registered};
+use crate::contract::{Registered, SplitRun};
 use crate::cost::{Cost, PACKET};
 use crate::job::Finished;
 use crate::site::{Ethernet, FabricSite};
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Observer, PacketKind, WaitReason};
 use unrack_engine::network::Network;
-use unrack_protocol::pfabric::{Acknowledged, Params, Receiver, Sender, OutgoingPacket};
+use unrack_protocol::pfabric::{Acknowledged, OutgoingPacket, Params, Receiver, Sender};
 use unrack_protocol::turns::{TurnIndex, Turns};
 use unrack_rack::{Profile, Protocol};
 use unrack_units::Time;

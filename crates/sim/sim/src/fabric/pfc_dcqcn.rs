@@ -5,7 +5,7 @@
 
 use super::packet::{self, Lossless, Net, Packet, PacketNetwork, TransferSide, Transport, fabric_of_packets};
 use super::stream::StreamPlan;
-use crate::contract::{SplitRun, Registered};
+use crate::contract::{Registered, SplitRun};
 use crate::cost::{Cost, PACKET};
 use crate::job::Finished;
 use crate::site::{Ethernet, FabricSite};

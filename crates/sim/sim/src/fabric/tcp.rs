@@ -3,7 +3,7 @@
 
 use super::stream::single::Single;
 use super::stream::{NEVER_MARKED, StreamPlan, Streams};
-use crate::contract::{SplitRun, Registered};
+use crate::contract::{Registered, SplitRun};
 use crate::cost::{Cost, PACKET};
 use crate::job::Finished;
 use crate::observe::wire::WireFormat;

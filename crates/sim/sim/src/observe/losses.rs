@@ -134,7 +134,8 @@ impl LegPackets {
         lost: &[(Time, ObservedPacket)],
         (kind, src): (PacketKind, NodeId),
     ) -> LegPackets {
-        let mut leg = LegPackets { kind, src, sent: Vec::new(), arrivals: BTreeMap::new(), lost: BTreeMap::new() };
+        let mut leg =
+            LegPackets { kind, src, sent: Vec::new(), arrivals: BTreeMap::new(), lost: BTreeMap::new() };
         for (at, packet) in lost {
             if leg.has(packet) {
                 leg.lost.entry(packet.offset).or_default().push(*at);

@@ -19,7 +19,7 @@ pub mod wire;
 
 pub use explain::{Explanation, Period, TimeSpent, explain};
 pub use journal::Journal;
-pub use links::{LinkSamples, LinkSample};
+pub use links::{LinkSample, LinkSamples};
 pub use packets::Packets;
 pub use peaks::Peaks;
 

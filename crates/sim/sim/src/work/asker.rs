@@ -26,8 +26,12 @@ impl MessageSource {
         let (racks, rate) = (network.topology.racks(), network.host_rate());
         let loads_take_time = network.topology.hosts().is_some();
         Ok(match work {
-            Work::Synthetic(spec) => MessageSource::Synthetic(Synthetic::new(spec.clone(), racks, rate, seed)?),
-            Work::Listed(messages) => MessageSource::Listed(ListedMessages::new(messages.clone(), racks.nodes())?),
+            Work::Synthetic(spec) => {
+                MessageSource::Synthetic(Synthetic::new(spec.clone(), racks, rate, seed)?)
+            }
+            Work::Listed(messages) => {
+                MessageSource::Listed(ListedMessages::new(messages.clone(), racks.nodes())?)
+            }
             Work::Collective(spec) => {
                 let jobs = JobsSpec::collective(spec, racks.nodes())?;
                 MessageSource::Jobs(RunningJobs::new(&jobs, racks, rate, loads_take_time)?)
@@ -36,7 +40,9 @@ impl MessageSource {
             Work::Replay(trace, spec) => {
                 MessageSource::Replay(CapturedReplay::new(trace.clone(), spec, racks)?, spec.mode)
             }
-            Work::Lines(trace, blades) => MessageSource::Lines(LineReplay::new(trace.clone(), *blades, seed, racks)?),
+            Work::Lines(trace, blades) => {
+                MessageSource::Lines(LineReplay::new(trace.clone(), *blades, seed, racks)?)
+            }
         })
     }
 

@@ -29,9 +29,10 @@ pub(crate) const FABRICS: [&str; 12] = [
 pub(crate) fn draw(fabric: &str, draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
     match fabric {
         "ideal" => (FabricConfig::new::<Ideal>(NoParams {}), json!({})),
-        "edm" => {
-            (FabricConfig::new::<Edm>(EdmConfig { policy: SchedulingOrder::Srpt, ..EdmConfig::default() }), json!({}))
-        }
+        "edm" => (
+            FabricConfig::new::<Edm>(EdmConfig { policy: SchedulingOrder::Srpt, ..EdmConfig::default() }),
+            json!({}),
+        ),
         "tcp" | "dctcp" => streams(fabric, draw),
         "pfabric" => {
             let rto = patience(draw, scale);

@@ -9,7 +9,12 @@ use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::Message;
 
 fn star(nodes: u32, gbps: u64) -> StarNetwork {
-    StarNetwork { nodes, rate: Rate::from_gbps(gbps), propagation: Time::from_ns(10), switch_latency: Time::ZERO }
+    StarNetwork {
+        nodes,
+        rate: Rate::from_gbps(gbps),
+        propagation: Time::from_ns(10),
+        switch_latency: Time::ZERO,
+    }
 }
 
 fn edm(nodes: u32, gbps: u64) -> Edm {

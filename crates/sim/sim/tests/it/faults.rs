@@ -140,7 +140,8 @@ fn a_run_without_faults_is_the_same_with_an_empty_schedule() {
 }
 
 fn any_failure(nodes: u32, switches: u32, endless: bool) -> impl Strategy<Value = Downtime> {
-    let what = prop_oneof![(0..nodes).prop_map(BrokenPart::Node), (0..switches).prop_map(BrokenPart::Switch),];
+    let what =
+        prop_oneof![(0..nodes).prop_map(BrokenPart::Node), (0..switches).prop_map(BrokenPart::Switch),];
     let often = prop::option::of(1u64..100_000);
     let detected = prop::option::of(0u64..100_000);
     (what, 0u64..50_000, 1u64..200_000, often, detected, any::<bool>()).prop_map(
@@ -244,7 +245,8 @@ fn a_cxl_link_sends_a_bad_flit_again_and_loses_nothing() {
 
 #[test]
 fn a_cxl_link_that_comes_back_goes_on() {
-    let failures = [failure(BrokenPart::Switch(0), 300, 50_000), failure(BrokenPart::Node(1), 60_000, 70_000)];
+    let failures =
+        [failure(BrokenPart::Switch(0), 300, 50_000), failure(BrokenPart::Node(1), 60_000, 70_000)];
     let setup = setup(Topology::star(3, link()), &failures, ErrorRates::default(), Cxl::PROTOCOL);
     let run =
         run(&setup, vec![(Time::ZERO, Message::read(0, 1, 1 << 18)), (Time::ZERO, Message::write(2, 1, 64))]);

@@ -89,7 +89,9 @@ fn what_others_wait_for_is_not_held_up() {
 #[test]
 fn a_run_that_is_split_reports_the_same() {
     for protocol in splitting() {
-        for (what, from) in [(BrokenPart::Node(5), 20), (BrokenPart::Switch(1), 0), (BrokenPart::Between(0, 2), 30)] {
+        for (what, from) in
+            [(BrokenPart::Node(5), 20), (BrokenPart::Switch(1), 0), (BrokenPart::Between(0, 2), 30)]
+        {
             let setup = setup(protocol, what, Time::from_us(from));
             let work = Work::listed(messages());
             assert_same(&run(&setup), &setup.split(&work, 2, |_| {}).unwrap().run);

@@ -18,7 +18,7 @@ use unrack_rack::{Protocol, Wiring};
 use unrack_sim::faults::{BrokenPart, Downtime, ErrorRates, FaultSchedule};
 use unrack_sim::network::Pace;
 use unrack_sim::observe::{Explanation, Journal, Packets, TimeSpent, Views, explain};
-use unrack_sim::topology::{LinkEnd, Link, Topology};
+use unrack_sim::topology::{Link, LinkEnd, Topology};
 use unrack_sim::{FabricConfig, Hop, LinkId, PacketKind, Run, Setup, Work};
 use unrack_units::{Rate, Time};
 use unrack_workload::{

@@ -472,8 +472,10 @@ fn between_all(nodes: u32) -> Vec<(Time, Message)> {
 #[test]
 fn flows_go_around_what_is_down_for_good() {
     for routing in Routing::ALL {
-        let network =
-            failing(&[4, 4], &[(BrokenPart::Between(0, 1), 400, None), (BrokenPart::Between(0, 4), 900, None)]);
+        let network = failing(
+            &[4, 4],
+            &[(BrokenPart::Between(0, 1), 400, None), (BrokenPart::Between(0, 4), 900, None)],
+        );
         let run = run(r2c2(&network, &ethernet(LARGE, true), routing), between_all(16));
         assert!(run.is_complete() && run.counters.dropped_packets > 0, "{routing}");
         // Losses before the failure is known cost a timeout, and not as long as TCP would try.

@@ -6,7 +6,7 @@ use common::Fixed;
 use unrack_sim::{Run, Sim};
 use unrack_units::{Fraction, Rate, Time};
 use unrack_workload::{
-    Arrivals, BladeNodes, Blades, DiskShare, Kind, MemoryMix, Message, Pattern, BladeRacks, Scope,
+    Arrivals, BladeNodes, BladeRacks, Blades, DiskShare, Kind, MemoryMix, Message, Pattern, Scope,
     SizeDistribution, Synthetic, SyntheticSpec, Traffic,
 };
 
@@ -213,7 +213,10 @@ fn what_makes_no_sense_is_refused_before_the_run() {
     said(scoped, "workload.blades.scope");
     // One rack, or racks of one host.
     let alone = |racks, hosts, share| {
-        Synthetic::new(spec(rack_local(share)), BladeRacks { racks, hosts }, RATE, 1).err().unwrap().to_string()
+        Synthetic::new(spec(rack_local(share)), BladeRacks { racks, hosts }, RATE, 1)
+            .err()
+            .unwrap()
+            .to_string()
     };
     assert!(alone(1, 8, 0.5).contains("no other rack"));
     assert!(alone(8, 1, 0.5).contains("nobody to talk to"));

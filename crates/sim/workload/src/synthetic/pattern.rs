@@ -5,7 +5,7 @@
 //! destinations in this order are in different racks in turn, and if all nodes are destinations, node 0 is the
 //! hottest.
 
-use crate::blades::{BladeNodes, ByRack, BladeRacks};
+use crate::blades::{BladeNodes, BladeRacks, ByRack};
 use crate::error::WorkloadError;
 use crate::message::NodeId;
 use crate::random::{DrawPurpose, below, generator, unit};

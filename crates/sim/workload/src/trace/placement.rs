@@ -3,7 +3,7 @@
 //! DDC §4.1: every server of the traced cluster is split into blades, and each CPU's address space is uniformly
 //! partitioned across all memory blades (§2.2) of its scope.
 
-use crate::blades::{BladeNodes, ByRack, BladeRacks};
+use crate::blades::{BladeNodes, BladeRacks, ByRack};
 use crate::error::WorkloadError;
 use crate::message::NodeId;
 use crate::random::scale;

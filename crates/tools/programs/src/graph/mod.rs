@@ -51,8 +51,12 @@ pub(crate) fn run(args: &Args) -> Result<String, ProgramError> {
     let graph = SparseGraph::in_passes((args.size as usize) << 20);
     let (threads, nodes) = (usize::from(args.threads), graph.nodes());
     let answer = match (args.problem, args.by) {
-        (GraphProblem::Pagerank, GraphMethod::Threads) => ranks(&threads::pagerank(&graph, args.iterations, threads)),
-        (GraphProblem::Pagerank, GraphMethod::Dataflow) => ranks(&dataflow::pagerank(graph, args.iterations, threads)?),
+        (GraphProblem::Pagerank, GraphMethod::Threads) => {
+            ranks(&threads::pagerank(&graph, args.iterations, threads))
+        }
+        (GraphProblem::Pagerank, GraphMethod::Dataflow) => {
+            ranks(&dataflow::pagerank(graph, args.iterations, threads)?)
+        }
         (GraphProblem::Components, GraphMethod::Threads) => components(&threads::components(&graph, threads)),
         (GraphProblem::Components, GraphMethod::Dataflow) => return Err(ProgramError::NoDataflow),
     };

@@ -32,7 +32,15 @@ impl Mirror {
         let mut pointers: Vec<_> = arguments.iter().map(|a| a.as_ptr()).collect();
         pointers.push(std::ptr::null());
         let path = text(own_path().to_string_lossy().into_owned());
-        Mirror { path, arguments, pointers, to: DescriptorPair::pipe(), from: DescriptorPair::pipe(), key, len }
+        Mirror {
+            path,
+            arguments,
+            pointers,
+            to: DescriptorPair::pipe(),
+            from: DescriptorPair::pipe(),
+            key,
+            len,
+        }
     }
 
     /// Executes the program. To be called in a child process.

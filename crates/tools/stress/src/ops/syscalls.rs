@@ -1,7 +1,7 @@
 //! Operations in which the kernel reads from and writes to the program's memory.
 
 use crate::story::{fail, note};
-use crate::sys::{self, File, DescriptorPair};
+use crate::sys::{self, DescriptorPair, File};
 use crate::worker::Worker;
 use std::ops::Range;
 use std::time::Duration;

@@ -32,7 +32,11 @@ struct LinkDirection {
 }
 
 /// Writes a capture. Messages are records of type USER0, whose layout is in docs/phy.md; frames are Ethernet packets.
-pub(super) fn capture(path: &Path, crossings: &[BlockInFlight], policy: MuxPolicy) -> Result<(), CommandFailure> {
+pub(super) fn capture(
+    path: &Path,
+    crossings: &[BlockInFlight],
+    policy: MuxPolicy,
+) -> Result<(), CommandFailure> {
     let mut file = Pcapng::create(path)?;
     let mut ways: BTreeMap<(u16, bool), LinkDirection> = BTreeMap::new();
     for crossing in crossings {
@@ -51,7 +55,11 @@ pub(super) fn capture(path: &Path, crossings: &[BlockInFlight], policy: MuxPolic
 }
 
 impl LinkDirection {
-    fn new(file: &mut Pcapng, crossing: &BlockInFlight, policy: MuxPolicy) -> Result<LinkDirection, CommandFailure> {
+    fn new(
+        file: &mut Pcapng,
+        crossing: &BlockInFlight,
+        policy: MuxPolicy,
+    ) -> Result<LinkDirection, CommandFailure> {
         let node = crossing.node;
         let name =
             if crossing.up { format!("node {node} to switch") } else { format!("switch to node {node}") };

@@ -19,7 +19,11 @@ pub(super) struct PacketCapture {
 
 impl PacketCapture {
     /// Creates the file.
-    pub(super) fn create(path: &Path, topology: &Topology, wire: WireFormat) -> Result<PacketCapture, RecordError> {
+    pub(super) fn create(
+        path: &Path,
+        topology: &Topology,
+        wire: WireFormat,
+    ) -> Result<PacketCapture, RecordError> {
         let file = Pcapng::create(path)?;
         Ok(PacketCapture { file, wire, topology: topology.clone(), interfaces: BTreeMap::new() })
     }

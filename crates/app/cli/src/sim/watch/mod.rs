@@ -83,7 +83,11 @@ impl Args {
 
     /// Opens the files of all observers, so that a file that cannot be written is reported before the run. `None` if there are no
     /// observers.
-    pub(super) fn open(&self, setup: &Setup, fabric: &'static str) -> Result<Option<Watching>, CommandFailure> {
+    pub(super) fn open(
+        &self,
+        setup: &Setup,
+        fabric: &'static str,
+    ) -> Result<Option<Watching>, CommandFailure> {
         if !self.asks() {
             return Ok(None);
         }
@@ -110,7 +114,8 @@ impl Args {
                 .as_ref()
                 .map(|path| PacketCapture::create(path, topology, setup.fabric.wire()))
                 .transpose()?;
-            let timeline = self.perfetto.as_ref().map(|path| PacketTimeline::create(path, topology)).transpose()?;
+            let timeline =
+                self.perfetto.as_ref().map(|path| PacketTimeline::create(path, topology)).transpose()?;
             let explain = self.explain.map(MessageId);
             let sinks = RefCell::new(Sinks { capture, timeline, failed: None });
             let (network, every) = (setup.network.clone(), self.every);

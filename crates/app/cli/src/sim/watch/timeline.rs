@@ -39,7 +39,8 @@ impl PacketTimeline {
     /// Creates the file.
     pub(super) fn create(path: &Path, topology: &Topology) -> Result<PacketTimeline, RecordError> {
         let file = BufWriter::new(AtomicFile::create(path)?);
-        let mut timeline = PacketTimeline { file, topology: topology.clone(), tracks: BTreeMap::new(), events: 0 };
+        let mut timeline =
+            PacketTimeline { file, topology: topology.clone(), tracks: BTreeMap::new(), events: 0 };
         timeline.write(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
         timeline
             .event(&json!({"ph": "M", "name": "process_name", "pid": LINKS, "args": {"name": "links"}}))?;

@@ -1,6 +1,6 @@
 //! The simulator's CXL: lines of 64 B in flits over one switch, with the latencies of Pond.
 
-use super::access::{UnloadedLatency, StackLatency, READ, WRITE};
+use super::access::{READ, StackLatency, UnloadedLatency, WRITE};
 use unrack_protocol::cxl::{LINE_BYTES, Params};
 use unrack_sim::Fabric;
 use unrack_sim::fabric::cxl::Cxl;
@@ -13,7 +13,8 @@ const RATE: Rate = Rate::from_gbps(256);
 
 /// Returns the latency of the simulator's CXL without load.
 pub(super) fn latency() -> StackLatency {
-    let star = StarNetwork { nodes: 2, rate: RATE, propagation: Time::from_ns(10), switch_latency: Time::ZERO };
+    let star =
+        StarNetwork { nodes: 2, rate: RATE, propagation: Time::from_ns(10), switch_latency: Time::ZERO };
     let cxl = Cxl::new(&Network::star(&star), &Params::default()).expect("two nodes can be connected");
     let alone = |read, write| UnloadedLatency {
         read: cxl.unloaded(&Message::read(0, 1, read)),

@@ -1,7 +1,7 @@
 //! EDM: cycle-by-cycle simulation of blocks on the testbed of figure 4.
 
 use super::super::edm_table1::{COMPUTE, MEMORY, through_the_switch, wire};
-use super::access::{RecordAccess, UnloadedLatency, StackLatency, READ, WINDOW, WRITE};
+use super::access::{READ, RecordAccess, StackLatency, UnloadedLatency, WINDOW, WRITE};
 use unrack_phy::Block;
 use unrack_phy::edm::{Body, MemoryMessage, MuxPolicy};
 use unrack_phy::stack::{HostConfig, Request, SwitchConfig, Testbed};

@@ -16,7 +16,7 @@ mod rdma;
 
 use crate::computed::Computed;
 use crate::file::StudyScale;
-use access::{RecordAccess, UnloadedLatency, DRAM, StackLatency, WRITE};
+use access::{DRAM, RecordAccess, StackLatency, UnloadedLatency, WRITE};
 use unrack_basis::mix;
 use unrack_units::Time;
 use unrack_workload::ycsb::{CoreWorkload, Operations, RecordOperation};

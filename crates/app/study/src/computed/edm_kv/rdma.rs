@@ -3,7 +3,7 @@
 //! All queues are first in, first out in both directions, so the times of a frame follow from those of the previous one.
 
 use super::super::edm_table1::{ROCE, over_the_mac, wire};
-use super::access::{RecordAccess, UnloadedLatency, DRAM, StackLatency, RATE, READ, WINDOW, WRITE};
+use super::access::{DRAM, RATE, READ, RecordAccess, StackLatency, UnloadedLatency, WINDOW, WRITE};
 use std::collections::VecDeque;
 use unrack_phy::mac::{FCS, GAP, MIN_FRAME};
 use unrack_units::{Bytes, Time};

@@ -8,7 +8,7 @@ use unrack_protocol::r2c2::packet::{Assignment, BROADCAST, MOST_ASSIGNMENTS, Rou
 use unrack_protocol::r2c2::rates::{Rates, Requirements, UNLIMITED};
 use unrack_protocol::r2c2::routing::MOST_HOPS;
 use unrack_protocol::r2c2::trees::Trees;
-use unrack_protocol::r2c2::weights::{Exact, LinkLoads, LinkShare, FlowPaths, Weights};
+use unrack_protocol::r2c2::weights::{Exact, FlowPaths, LinkLoads, LinkShare, Weights};
 use unrack_rack::graph::{Graph, MOST_NODES, MOST_PORTS, Sides};
 use unrack_units::Rate;
 

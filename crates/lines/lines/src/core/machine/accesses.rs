@@ -5,7 +5,7 @@ use crate::core::arrivals::ArrivalKind;
 use crate::core::memory::Memory;
 use crate::core::program::PreparedInstruction;
 use crate::core::time::LaneTime;
-use crate::core::watch::{WaitCause, CoreObserver};
+use crate::core::watch::{CoreObserver, WaitCause};
 use crate::instruction;
 use crate::window::{LineAccess, ServedBy, WalkLoads};
 
@@ -63,9 +63,17 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
 
     /// Brings a line into the first level. Returns when it is requested, when it arrives, and the reason for the
     /// wait.
-    fn fetch(&mut self, served: ServedBy, line: u64, near: u16, ready: T, by: ArrivalKind) -> (T, T, WaitCause) {
+    fn fetch(
+        &mut self,
+        served: ServedBy,
+        line: u64,
+        near: u16,
+        ready: T,
+        by: ArrivalKind,
+    ) -> (T, T, WaitCause) {
         let caches = &self.parameters.caches;
-        let interval = if by == ArrivalKind::Store { caches.store_fill_interval } else { caches.fill_interval };
+        let interval =
+            if by == ArrivalKind::Store { caches.store_fill_interval } else { caches.fill_interval };
         let begin = self.l1.send_for(interval, self.fills.begin(ready), self.dispatch);
         let (end, waited) = self.arrived(served, line, near, begin);
         self.fills.take(end);
@@ -147,7 +155,12 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
 
     /// Issues software prefetches. Returns when the last one has obtained its buffer, because no instruction waits
     /// for the lines.
-    pub(super) fn prefetch(&mut self, accesses: &[LineAccess], address: T, position: &mut WindowPosition) -> T {
+    pub(super) fn prefetch(
+        &mut self,
+        accesses: &[LineAccess],
+        address: T,
+        position: &mut WindowPosition,
+    ) -> T {
         let mut last = address;
         for access in accesses {
             let begin = self.walk(access, address, &mut WaitCause::Core);

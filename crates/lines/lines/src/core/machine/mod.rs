@@ -9,7 +9,7 @@ mod position;
 mod wrong_path;
 
 use position::WindowPosition;
-use wrong_path::{Early, ControlFlow};
+use wrong_path::{ControlFlow, Early};
 
 use super::arrivals::ArrivalTable;
 use super::buffers::TimedBuffers;
@@ -22,7 +22,7 @@ use super::ring::Ring;
 use super::scheduler::Scheduler;
 use super::stores::Stores;
 use super::time::LaneTime;
-use super::watch::{Retirement, WaitCause, CoreObserver};
+use super::watch::{CoreObserver, Retirement, WaitCause};
 use crate::instruction::{self, REGISTERS};
 use crate::window::RecordedWindow;
 

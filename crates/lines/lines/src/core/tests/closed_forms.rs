@@ -24,7 +24,8 @@ fn a_chain_of_dependent_loads_takes_the_latency_a_step_in_every_lane() {
     let written = rounds(100, 1000, |w, n| w.load(register(0), register(0), line(n), ServedBy::Memory));
     let expected: Vec<f64> = FAR.iter().map(|latency| 1000.0 * f64::from(*latency)).collect();
     assert_eq!(run(&parameters(), &far_lanes(), &written), expected);
-    for (served, latency) in [(ServedBy::L1, 5.0), (ServedBy::L2, 14.0), (ServedBy::L3, 50.0), (ServedBy::Peer, 90.0)]
+    for (served, latency) in
+        [(ServedBy::L1, 5.0), (ServedBy::L2, 14.0), (ServedBy::L3, 50.0), (ServedBy::Peer, 90.0)]
     {
         let written = rounds(100, 1000, |w, n| w.load(register(0), register(0), line(n), served));
         assert_eq!(run(&parameters(), &far_lanes(), &written), [1000.0 * latency; 16], "{served:?}");

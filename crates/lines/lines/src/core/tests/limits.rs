@@ -137,7 +137,8 @@ fn a_walk_takes_its_own_latency_beside_its_loads() {
     let chain = |served| {
         rounds(|w, n| {
             w.load(register(0), register(0), n * 64, served);
-            w.window.accesses.last_mut().unwrap().walk = WalkLoads { caches: [1, 0, 0], ..WalkLoads::default() };
+            w.window.accesses.last_mut().unwrap().walk =
+                WalkLoads { caches: [1, 0, 0], ..WalkLoads::default() };
         })
     };
     assert_eq!(round_cycles(&parameters, &chain(ServedBy::L1)), 7.0 + 5.0 + 30.0 + 5.0);

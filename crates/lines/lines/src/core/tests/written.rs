@@ -3,7 +3,9 @@
 use crate::instruction::{
     BlockEnding, CodeBlock, FLAGS, GENERAL, Instruction, MemoryUse, OperationClass, Register,
 };
-use crate::window::{BlockStep, CodeFetch, LineAccess, Prefetch, RecordedWindow, ServedBy, WalkLoads, WriteBack};
+use crate::window::{
+    BlockStep, CodeFetch, LineAccess, Prefetch, RecordedWindow, ServedBy, WalkLoads, WriteBack,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -87,7 +87,8 @@ fn an_unknown_wrong_way_makes_nothing_early() {
 fn lanes_do_not_mix() {
     let (blocks, window) = probes(register(2), register(3));
     let lanes = far_lanes();
-    let run = |lanes: &[MemoryLane]| CoreReplay::new(&parameters(), lanes, 0).unwrap().run(&window, &blocks).cycles;
+    let run =
+        |lanes: &[MemoryLane]| CoreReplay::new(&parameters(), lanes, 0).unwrap().run(&window, &blocks).cycles;
     let all = run(&lanes);
     for (index, lane) in lanes.iter().enumerate() {
         assert_eq!(run(&[*lane])[0], all[index], "lane {index}");

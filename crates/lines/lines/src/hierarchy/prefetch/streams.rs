@@ -193,7 +193,8 @@ mod tests {
     /// With a reach of more than a page, a scan continues in the following pages and requests each line once.
     #[test]
     fn a_stream_that_crosses_pages_never_stops() {
-        let mut streams = TrackedPages::new(StreamReach { lines: 80, lines_beside_hits: 20, crosses_pages: true });
+        let mut streams =
+            TrackedPages::new(StreamReach { lines: 80, lines_beside_hits: 20, crosses_pages: true });
         let mut all = Vec::new();
         for line in 640..2000u64 {
             all.extend(streams.requested(line));

@@ -84,7 +84,11 @@ fn a_line_that_another_core_modified_comes_from_there() {
             let read = request(reader, 1, Kind::Load);
             assert_eq!(hierarchy.access(&read).served, ServedBy::Peer, "{content:?}, core {reader}");
             assert_eq!(hierarchy.access(&read).served, ServedBy::L1);
-            assert_eq!(hierarchy.access(&request(0, 1, Kind::Load)).served, ServedBy::L1, "the owner keeps it");
+            assert_eq!(
+                hierarchy.access(&request(0, 1, Kind::Load)).served,
+                ServedBy::L1,
+                "the owner keeps it"
+            );
             hierarchy.access(&request(0, 1, Kind::Store));
             assert_eq!(hierarchy.access(&read).served, ServedBy::Peer, "a store takes it from all others");
         }

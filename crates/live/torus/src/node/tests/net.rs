@@ -157,7 +157,9 @@ impl Net {
     pub(super) fn new(plan: Arc<TorusPlan>, faults: Faults, seed: u64) -> Net {
         let links = plan.setup.graph.links() as usize;
         let around = Wires {
-            maps: (0..plan.nodes()).map(|_| RackMap::whole(&plan.setup.graph, plan.setup.params.trees)).collect(),
+            maps: (0..plan.nodes())
+                .map(|_| RackMap::whole(&plan.setup.graph, plan.setup.params.trees))
+                .collect(),
             links: vec![LinkStates::default(); plan.nodes() as usize],
             sought: Vec::new(),
             to_hosts: Vec::new(),

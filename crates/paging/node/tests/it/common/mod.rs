@@ -7,7 +7,7 @@ use unrack_keys::shares::{Peer, PeerShares};
 use unrack_node::pages::NodePages;
 use unrack_node::part::SessionPages;
 use unrack_node::{Listen, Options, RunningNode};
-use unrack_pager::node::{Address, Client, Error, PageCompletion, NodeSettings};
+use unrack_pager::node::{Address, Client, Error, NodeSettings, PageCompletion};
 use unrack_units::Bytes;
 
 pub(crate) use unrack_wire::PAGE;

@@ -5,9 +5,9 @@
 //! state.
 
 use crate::control::{ControlHead, FOR_GREETING, ProcessSlot};
-use crate::den::{self, LANDINGS};
 use crate::memory::Memory;
 use crate::node::{self, Address, Client, PageCompletion};
+use crate::reserved_region::{self, LANDINGS};
 use crate::sys::PAGE;
 use crate::table::RecordId;
 use alloc::vec::Vec;
@@ -51,7 +51,8 @@ impl Node {
         let timeout_ns = control.settings.patience_ns.load(Relaxed);
         let waited_ns = Some(&slot.waited_ns);
         let patience_ns = timeout_ns.saturating_add(SECOND_THOUGHT_NS);
-        let settings = node::NodeSettings { timeout_ns, waited_ns, patience_ns, ..node::NodeSettings::new(address) };
+        let settings =
+            node::NodeSettings { timeout_ns, waited_ns, patience_ns, ..node::NodeSettings::new(address) };
         let client = Client::connect(&settings)?;
         slot.waited_ns.store(0, Relaxed);
         Ok(Node {
@@ -75,7 +76,7 @@ impl Node {
             return Some(spare);
         }
         let bare = self.bare.pop()?;
-        if memory.fill(den::landing(bare), 1).1.is_err() {
+        if memory.fill(reserved_region::landing(bare), 1).1.is_err() {
             self.bare.push(bare);
             return None;
         }
@@ -95,7 +96,7 @@ impl Node {
     /// Returns the address of a page that was loaded, or `None` if the page is not in a landing.
     pub(super) fn landed(&self, id: RecordId) -> Option<usize> {
         let load = self.loads.iter().find(|load| load.id == id)?;
-        Some(den::landing(load.landing))
+        Some(reserved_region::landing(load.landing))
     }
 
     /// Notes that a loaded page was moved out of its landing, which therefore has no memory now.
@@ -116,7 +117,8 @@ impl Node {
             return false;
         }
         let Some(landing) = self.bare.pop() else { return false };
-        let is_moved = memory.take(den::landing(landing), den::slot(id), PAGE).1.is_ok();
+        let is_moved =
+            memory.take(reserved_region::landing(landing), reserved_region::slot(id), PAGE).1.is_ok();
         if is_moved {
             self.spare.push(landing)
         } else {

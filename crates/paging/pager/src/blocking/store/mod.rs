@@ -17,12 +17,12 @@ mod slots;
 use self::landings::Node;
 use self::slots::SlotsToEmpty;
 use crate::control::{ControlHead, ProcessSlot};
-use crate::den;
 use crate::gate;
 use crate::memory::Memory;
 use crate::node::{self, Owed, PageCompletion, Rejected};
+use crate::reserved_region;
 use crate::sys::PAGE;
-use crate::table::{PageLocation, RecordId, PageTable, State};
+use crate::table::{PageLocation, PageTable, RecordId, State};
 use rustix::event::PollFd;
 
 /// Contents of the evicted pages of one process.
@@ -93,7 +93,7 @@ impl Store {
     /// Returns the address of the contents of a page that is out of the program, or `None` if they are not in this process.
     pub(super) fn contents(&self, table: &PageTable, id: RecordId) -> Option<usize> {
         match table.get(id).contents {
-            PageLocation::Slot => Some(den::slot(id)),
+            PageLocation::Slot => Some(reserved_region::slot(id)),
             PageLocation::Landed => self.node.as_ref()?.landed(id),
             PageLocation::Leaving | PageLocation::AtNode | PageLocation::Coming => None,
         }
@@ -111,7 +111,13 @@ impl Store {
     }
 
     /// Sends an inactive page to the node. Returns false if the node is too busy now.
-    pub(super) fn send_out(&mut self, table: &mut PageTable, memory: &Memory, id: RecordId, changed: bool) -> bool {
+    pub(super) fn send_out(
+        &mut self,
+        table: &mut PageTable,
+        memory: &Memory,
+        id: RecordId,
+        changed: bool,
+    ) -> bool {
         let Some(node) = &mut self.node else { return true };
         let record = table.get_mut(id);
         if record.held && !changed {
@@ -121,7 +127,7 @@ impl Store {
             return true;
         }
         // SAFETY: the slot's page does not change while the record says that it is leaving.
-        match unsafe { node.client.store(id, den::slot(id)) } {
+        match unsafe { node.client.store(id, reserved_region::slot(id)) } {
             Ok(()) => {
                 record.contents = PageLocation::Leaving;
                 node.full_slots += 1;
@@ -153,7 +159,7 @@ impl Store {
             return;
         }
         let Some(landing) = node.take_landing(memory) else { return };
-        let at = den::landing(landing);
+        let at = reserved_region::landing(landing);
         // SAFETY: the landing's page was just put there, and only this load uses it.
         match unsafe { node.client.load(id, at) } {
             Ok(()) => {

@@ -1,7 +1,7 @@
 //! Slots with contents that are no longer needed. The helper thread empties them, because the pager's thread cannot.
 
 use super::super::helper::{self, HelperCall};
-use crate::den;
+use crate::reserved_region;
 use crate::sys::PAGE;
 use crate::table::RecordId;
 use alloc::collections::VecDeque;
@@ -63,7 +63,9 @@ impl SlotsToEmpty {
         while let Some(last) = ids.last().copied() {
             let run = 1 + ids.windows(2).rev().take_while(|pair| pair[0] + 1 == pair[1]).count();
             let first = last + 1 - run as RecordId;
-            let Some(order) = helper::post(HelperCall::Forget { at: den::slot(first), len: run * PAGE }) else {
+            let Some(order) =
+                helper::post(HelperCall::Forget { at: reserved_region::slot(first), len: run * PAGE })
+            else {
                 return;
             };
             let ids = ids.split_off(ids.len() - run);

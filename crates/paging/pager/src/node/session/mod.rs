@@ -172,7 +172,8 @@ impl NodeSession {
             self.hurry(id);
         }
         self.loads += 1;
-        self.urgent.push_back(SessionRequest::Load { id, target: ReplyTarget { at, checksum: known.checksum } });
+        self.urgent
+            .push_back(SessionRequest::Load { id, target: ReplyTarget { at, checksum: known.checksum } });
         Ok(())
     }
 
@@ -186,7 +187,9 @@ impl NodeSession {
             return Ok(());
         }
         match self.lazy.back_mut() {
-            Some(SessionRequest::Forget { id: first, count }) if *first + *count as u32 == id && *count < u16::MAX => {
+            Some(SessionRequest::Forget { id: first, count })
+                if *first + *count as u32 == id && *count < u16::MAX =>
+            {
                 *count += 1;
             }
             _ => {
@@ -205,7 +208,8 @@ impl NodeSession {
         if self.known.get(id).waiting != 1 {
             return false;
         }
-        let is_it = |wish: &SessionRequest| matches!(wish, SessionRequest::Store { id: stored, .. } if *stored == id);
+        let is_it =
+            |wish: &SessionRequest| matches!(wish, SessionRequest::Store { id: stored, .. } if *stored == id);
         let Some(place) = self.lazy.iter().position(is_it) else { return false };
         self.lazy.remove(place);
         self.due -= (place < self.due) as usize;
@@ -260,7 +264,8 @@ impl NodeSession {
 
     /// Makes the last store of `id`, and all requests before it, as urgent as loads.
     fn hurry(&mut self, id: u32) {
-        let is_it = |wish: &SessionRequest| matches!(wish, SessionRequest::Store { id: stored, .. } if *stored == id);
+        let is_it =
+            |wish: &SessionRequest| matches!(wish, SessionRequest::Store { id: stored, .. } if *stored == id);
         let Some(last) = self.lazy.iter().rposition(is_it) else { return };
         self.urgent.extend(self.lazy.drain(..=last));
         self.due = self.due.saturating_sub(last + 1);

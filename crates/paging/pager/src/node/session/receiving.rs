@@ -74,7 +74,11 @@ impl NodeSession {
     }
 
     /// Checks the header of a reply, which has arrived completely.
-    fn check_reply(&mut self, awaited: &AwaitedReply, done: &mut Vec<PageCompletion>) -> Result<(), SessionError> {
+    fn check_reply(
+        &mut self,
+        awaited: &AwaitedReply,
+        done: &mut Vec<PageCompletion>,
+    ) -> Result<(), SessionError> {
         let reply = Header::decode(&awaited.reply)?;
         if reply.verb == Verb::Bye {
             return Err(ended(reply));

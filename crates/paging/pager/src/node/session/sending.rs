@@ -1,6 +1,6 @@
 //! Selection of the requests that a session sends next.
 
-use super::{AwaitedReply, PageContent, NodeSession, StreamPiece, SessionRequest};
+use super::{AwaitedReply, NodeSession, PageContent, SessionRequest, StreamPiece};
 use alloc::collections::VecDeque;
 use rustix::io::IoSlice;
 use unrack_wire::{HEADER, Header, PAGE, Verb};

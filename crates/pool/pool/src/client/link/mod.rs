@@ -3,15 +3,15 @@
 
 mod next;
 
-use super::channel_link::{ChannelLink, ChannelGreeting};
+use super::channel_link::{ChannelGreeting, ChannelLink};
 use super::connect::{Connecting, PATIENCE};
 use super::error::Error;
 use super::offers::WaitingOffers;
-use crate::bells::Bells;
 use crate::process::Maker;
 use crate::space::MappedSpace;
+use crate::wakeups::Wakeups;
 use crate::wire::{
-    self, Access, Ask, Cause, ChannelId, Denied, Event, Extent, ReceivedPacket, OpenedChannel, RefusedCaller,
+    self, Access, Ask, Cause, ChannelId, Denied, Event, Extent, OpenedChannel, ReceivedPacket, RefusedCaller,
     Reply, Request, Tell, Welcome,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -123,7 +123,7 @@ impl Link {
     }
 
     /// Returns the bells of this process.
-    pub(super) fn bells(&self) -> &Bells {
+    pub(super) fn bells(&self) -> &Wakeups {
         &self.connecting.bells
     }
 
@@ -484,7 +484,7 @@ impl Link {
             }
             Event::Rung { channel } => {
                 if let Some(link) = self.channel(channel) {
-                    self.bells().get(link.own_bell()).ring();
+                    self.bells().get(link.own_bell()).wake();
                 }
             }
             Event::Gone { channel, cause } => {
@@ -496,7 +496,7 @@ impl Link {
     /// Records that a channel's peer is gone, and wakes the user of the channel.
     fn ended(&self, link: &ChannelLink, cause: Cause) {
         link.note_gone(cause);
-        self.bells().get(link.own_bell()).ring();
+        self.bells().get(link.own_bell()).wake();
     }
 
     /// Makes and records this process's side of a channel.

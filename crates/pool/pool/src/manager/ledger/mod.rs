@@ -12,7 +12,7 @@
 
 mod record;
 
-pub(super) use record::{GrantRecord, FileIdentity, Key, ChannelRecord, Process, LedgerRecord};
+pub(super) use record::{ChannelRecord, FileIdentity, GrantRecord, Key, LedgerRecord, Process};
 
 use crate::PAGE;
 use rustix::fd::OwnedFd;
@@ -108,7 +108,10 @@ impl Ledger {
     ///
     /// # Errors
     /// If the ledger cannot be mapped.
-    pub(super) fn recover(file: &OwnedFd, shape: LedgerShape) -> rustix::io::Result<Option<(Ledger, Vec<LedgerRecord>)>> {
+    pub(super) fn recover(
+        file: &OwnedFd,
+        shape: LedgerShape,
+    ) -> rustix::io::Result<Option<(Ledger, Vec<LedgerRecord>)>> {
         let found = usize::try_from(rustix::fs::fstat(file)?.st_size).unwrap_or(usize::MAX);
         if found < bytes_of(1) || found > bytes_of(shape.slots()) {
             return Ok(None);

@@ -5,7 +5,8 @@ use crate::wire::{Access, ChannelId, ClientId, Extent};
 use proptest::prelude::*;
 use rustix::fs::MemfdFlags;
 
-const SHAPE: LedgerShape = LedgerShape { capacity_sections: 4, space_sections: 16, queue_bytes: 65536, backing: 9 };
+const SHAPE: LedgerShape =
+    LedgerShape { capacity_sections: 4, space_sections: 16, queue_bytes: 65536, backing: 9 };
 
 fn file() -> OwnedFd {
     rustix::fs::memfd_create("ledger", MemfdFlags::CLOEXEC).expect("memory for a test")

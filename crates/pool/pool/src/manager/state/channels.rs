@@ -1,9 +1,9 @@
 //! Services and channels: their names, greetings and sides, and how they end.
 
 use super::holders::{Holder, Holding};
-use super::{Channel, Service, ChannelSide, State, is_name};
+use super::{Channel, ChannelSide, Service, State, is_name};
 use crate::BELLS;
-use crate::manager::ledger::{Key, ChannelRecord, LedgerRecord};
+use crate::manager::ledger::{ChannelRecord, Key, LedgerRecord};
 use crate::wire::{
     Accepted, Cause, ChannelId, ClientId, Denied, Event, Extent, MOST_GREETING, MOST_REASON, OpenedChannel,
     RefusedCaller, Reply, Tell,

@@ -17,7 +17,7 @@ pub use holders::HolderLimits;
 pub(super) use holders::{Holder, Holders};
 
 use super::backing::Store;
-use super::ledger::{FileIdentity, Key, Ledger, Process, LedgerRecord};
+use super::ledger::{FileIdentity, Key, Ledger, LedgerRecord, Process};
 use super::sections::Sections;
 use crate::wire::{
     Access, Ask, Cause, ChannelId, ClientId, Denied, Event, Extent, Limited, MOST_NAME, PeerProcess, Reply,

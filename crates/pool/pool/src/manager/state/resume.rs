@@ -3,8 +3,8 @@
 use super::far::local_number;
 use super::holders::Holding;
 use super::segments::identity;
-use super::{Channel, Client, SegmentGrant, ConfirmedHoldings, Segment, Service, ChannelSide, State};
-use crate::manager::ledger::{Process, LedgerRecord};
+use super::{Channel, ChannelSide, Client, ConfirmedHoldings, Segment, SegmentGrant, Service, State};
+use crate::manager::ledger::{LedgerRecord, Process};
 use crate::wire::{Cause, ChannelId, ClientId, Denied, Event, PeerProcess, Reply};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! Segments: leasing, granting and releasing them.
 
 use super::holders::{Holder, Holding};
-use super::{SegmentGrant, Segment, State};
+use super::{Segment, SegmentGrant, State};
 use crate::SECTION;
 use crate::manager::backing::{Store, Unfit, narrow};
-use crate::manager::ledger::{GrantRecord, FileIdentity, Key, LedgerRecord};
+use crate::manager::ledger::{FileIdentity, GrantRecord, Key, LedgerRecord};
 use crate::wire::{Access, ChannelId, ClientId, Denied, Event, Extent, Limited, Reply};
 use rustix::io::Errno;
 use std::ops::RangeBounds;

@@ -4,7 +4,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::collections::VecDeque;
 use std::path::Path;
-use unrack_pool::Bells;
+use unrack_pool::Wakeups;
 use unrack_pool::wire::{
     self, Ask, ChannelId, ClientId, Denied, Event, Hello, ReceivedPacket, Reply, Request, Tell, Welcome,
 };
@@ -35,10 +35,12 @@ impl Raw {
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .unwrap();
         rustix::net::connect(&socket, &SocketAddrUnix::new(path).unwrap()).expect("a manager listens");
-        let bells = Bells::make().unwrap();
+        let bells = Wakeups::make().unwrap();
         let hello = wire::first(&Hello { name: "raw".into(), again });
         wire::send(socket.as_fd(), &hello, &[bells.file()]).unwrap();
-        let ReceivedPacket::Packet(bytes, _) = wire::receive(socket.as_fd()).unwrap() else { panic!("no welcome") };
+        let ReceivedPacket::Packet(bytes, _) = wire::receive(socket.as_fd()).unwrap() else {
+            panic!("no welcome")
+        };
         let welcome = wire::read_first::<Result<Welcome, Denied>>(&bytes).unwrap().expect("it is let in");
         Raw { id: welcome.you, socket, number: 0, heard: VecDeque::new() }
     }

@@ -5,7 +5,7 @@
 
 use std::sync::PoisonError;
 use std::time::Duration;
-use unrack_pool::Bell;
+use unrack_pool::Wakeup;
 use unrack_pool::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, fence};
 
 /// Place from which a thread checks for answers for the last time before it sleeps: on the bell, or beside it.
@@ -27,9 +27,9 @@ pub(super) struct Sleepers {
 }
 
 /// Permission of a thread to sleep on the bell.
-struct OnBell<'a>(&'a Sleepers);
+struct OnWakeup<'a>(&'a Sleepers);
 
-impl Drop for OnBell<'_> {
+impl Drop for OnWakeup<'_> {
     fn drop(&mut self) {
         self.0.on_bell.store(false, Ordering::Release);
         // Pairs with the fence of `sleep_beside`: either that thread finds the bell free, or we find the thread in the
@@ -43,16 +43,21 @@ impl Sleepers {
     /// Sleeps once, unless `ready` returns true. `ready` is called when other threads can already see that this thread
     /// is about to sleep. A thread on the bell takes the answers that have come; a thread beside it only checks answers
     /// that were taken. May return spuriously.
-    pub(super) fn sleep(&self, bell: &Bell, left: Option<Duration>, mut ready: impl FnMut(SleeperSlot) -> bool) {
+    pub(super) fn sleep(
+        &self,
+        bell: &Wakeup,
+        left: Option<Duration>,
+        mut ready: impl FnMut(SleeperSlot) -> bool,
+    ) {
         match self.take_bell() {
             Some(_on_bell) => bell.sleep(left, || ready(SleeperSlot::OnBell)),
             None => self.sleep_beside(left, || ready(SleeperSlot::Beside)),
         }
     }
 
-    fn take_bell(&self) -> Option<OnBell<'_>> {
+    fn take_bell(&self) -> Option<OnWakeup<'_>> {
         let taken = self.on_bell.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
-        taken.ok().map(|_| OnBell(self))
+        taken.ok().map(|_| OnWakeup(self))
     }
 
     /// Sleeps until another thread took answers, or until no thread sleeps on the bell any more.
@@ -73,18 +78,18 @@ impl Sleepers {
     /// locked. If it locked the calls before the waking thread did, the waking thread sees the announcement here. If it
     /// locked them later, it has seen the answers that were taken.
     #[inline]
-    pub(super) fn tell(&self, bell: &Bell, place: SleeperSlot) {
+    pub(super) fn tell(&self, bell: &Wakeup, place: SleeperSlot) {
         if place == SleeperSlot::Beside && self.on_bell.load(Ordering::Relaxed) {
-            bell.ring();
+            bell.wake();
         }
         self.tell_beside();
     }
 
     /// Wakes all threads, so that they see a change made by a thread of this process.
-    pub(super) fn tell_all(&self, bell: &Bell) {
+    pub(super) fn tell_all(&self, bell: &Wakeup) {
         // Pairs with the threads that go to sleep, which check after they have announced their sleep.
         fence(Ordering::SeqCst);
-        bell.ring();
+        bell.wake();
         self.tell_beside();
     }
 

@@ -21,7 +21,8 @@ fn with_keys() {
     let address = serving.address().unwrap();
     let place = format!("tls://{address}");
     let client =
-        Client::connect(&place, "test", Options { window: CallWindow::Fixed(8), ..Options::default() }).unwrap();
+        Client::connect(&place, "test", Options { window: CallWindow::Fixed(8), ..Options::default() })
+            .unwrap();
     assert_eq!(client.peer().to_string(), format!("test at {place}"));
     for bytes in [0, 1, 8, 4096, 16_383, 16_384, 65_535, 65_536, 1 << 20, 20_000_001] {
         let mut request = client.request(bytes).unwrap();

@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
-use unrack_rpc::client::{Options, CallWindow};
+use unrack_rpc::client::{CallWindow, Options};
 use unrack_rpc::server::RunningService;
-use unrack_rpc::{Client, Error, Server, EntryStatus, server};
+use unrack_rpc::{Client, EntryStatus, Error, Server, server};
 use unrack_testing::ClosedPort;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -75,7 +75,9 @@ fn errors_name_cause_and_peer() {
     let (serving, address) = serve();
     let client = client(address);
     let of = |method: &str, value: u64, room| words(&client, method, &[value], room).unwrap_err();
-    assert!(matches!(of("refuse", 0, 8), Error::Refused { status, .. } if status.0 == EntryStatus::SERVICE + 7));
+    assert!(
+        matches!(of("refuse", 0, 8), Error::Refused { status, .. } if status.0 == EntryStatus::SERVICE + 7)
+    );
     assert!(matches!(of("panic", 0, 8), Error::Failed { .. }));
     assert!(matches!(of("none", 0, 8), Error::UnknownMethod { .. }));
     assert!(matches!(of("fill", 100, 10), Error::NoRoom { needed: 100, room: 10, .. }));

@@ -23,7 +23,7 @@ mod serving;
 
 use self::asking::{AnnouncedWrite, AwaitedResponse, DestinationQueue};
 use self::copies::LineSet;
-use self::serving::{PendingResponse, NewestRequest, RequestKey};
+use self::serving::{NewestRequest, PendingResponse, RequestKey};
 use super::outbox::HostOutbox;
 use crate::block::Block;
 use crate::edm::demux::MemoryBlock;

@@ -20,7 +20,12 @@ impl<F: Copy + PartialEq> Node<F> {
     }
 
     /// Announces routings that the node has chosen, and applies them (§3.4).
-    pub fn announce_routings<W: World<Flow = F>>(&mut self, world: &mut W, news: BroadcastContent, pairs: &[Assignment]) {
+    pub fn announce_routings<W: World<Flow = F>>(
+        &mut self,
+        world: &mut W,
+        news: BroadcastContent,
+        pairs: &[Assignment],
+    ) {
         self.learn(world, news, pairs);
         self.send_out(world, news);
     }
@@ -144,7 +149,9 @@ impl<F: Copy + PartialEq> Node<F> {
         let own = self.own_of(world, told.flow).and_then(|own| world.flow(own));
         let open = own.filter(|own| !own.transfer.is_through()).map(|own| own.told);
         match open.or_else(|| world.told_besides(told.flow)) {
-            Some(now) => Some(BroadcastContent::Flow(Broadcast { event: told.event, tree: told.tree, ..now })),
+            Some(now) => {
+                Some(BroadcastContent::Flow(Broadcast { event: told.event, tree: told.tree, ..now }))
+            }
             None => (told.event == Told::End).then_some(news),
         }
     }

@@ -25,7 +25,7 @@ pub mod world;
 
 pub use flow::Flow;
 pub use setup::{RackSetup, WorldLimits};
-pub use world::{ControlPacket, Event, NodeTimer, FlowPart, World};
+pub use world::{ControlPacket, Event, FlowPart, NodeTimer, World};
 
 use super::Routing;
 use super::news::{BroadcastContent, Reports};

@@ -1,6 +1,6 @@
 //! Sending of flows: they are opened, sent packet by packet, acknowledged, and retransmitted.
 
-use super::{Event, Flow, Node, NodeTimer, FlowPart, World};
+use super::{Event, Flow, FlowPart, Node, NodeTimer, World};
 use crate::r2c2::news::BroadcastContent;
 use crate::r2c2::packet::{Broadcast, Event as Told};
 
@@ -80,7 +80,10 @@ impl<F: Copy + PartialEq> Node<F> {
             return world.wake_at(room, wait);
         }
         let payload = payload as u32;
-        self.put_part(world, &FlowPart { flow, told, segment, is_again, is_last, route, offset, payload, wire });
+        self.put_part(
+            world,
+            &FlowPart { flow, told, segment, is_again, is_last, route, offset, payload, wire },
+        );
     }
 
     fn put_part<W: World<Flow = F>>(&mut self, world: &mut W, part: &FlowPart<F>) {

@@ -1,7 +1,7 @@
 //! Settling of rates: class by class, the rates of all flows rise until links are full.
 
 use super::waiting::WaitingChanges;
-use super::{PriorityClass, GRAIN, WaterLevel, LinkLoad, Rates, Slot};
+use super::{GRAIN, LinkLoad, PriorityClass, Rates, Slot, WaterLevel};
 use crate::r2c2::weights::LinkShare;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -148,7 +148,8 @@ impl Rates {
                 self.space.waiting.push(WaterLevel::saturating(left, rising), *link);
             }
         }
-        let last = class.settled.last().map_or(WaterLevel::ZERO, |(slot, _)| self.marks[*slot as usize].level);
+        let last =
+            class.settled.last().map_or(WaterLevel::ZERO, |(slot, _)| self.marks[*slot as usize].level);
         self.rise(class, last);
         debug_assert!(self.watched.iter().all(|link| self.loads[*link as usize].rising == 0));
         self.space.waiting.clear();

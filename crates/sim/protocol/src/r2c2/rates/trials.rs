@@ -13,7 +13,7 @@
 //! - **Whether a link can fill is computed only when it would become full.** The tops of a few of its flows decide it.
 
 use super::waiting::WaitingChanges;
-use super::{GRAIN, WaterLevel, Rates, Requirements, Top, UNLIMITED, tops};
+use super::{GRAIN, Rates, Requirements, Top, UNLIMITED, WaterLevel, tops};
 use crate::r2c2::weights::LinkShare;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -403,7 +403,8 @@ impl Users {
 fn classes(flows: &[Flow], choices: &[TrialChoice], links: usize) -> Vec<TrialClass> {
     let mut classes: BTreeMap<u8, TrialClass> = BTreeMap::new();
     for (n, flow) in flows.iter().enumerate() {
-        let empty = || TrialClass { priority: flow.asked.priority, flows: Vec::new(), weights: vec![0; links] };
+        let empty =
+            || TrialClass { priority: flow.asked.priority, flows: Vec::new(), weights: vec![0; links] };
         let class = classes.entry(flow.asked.priority).or_insert_with(empty);
         class.flows.push(n as u32);
         choices[flow.chosen as usize].list.add(&mut class.weights, flow.asked.weight.into());

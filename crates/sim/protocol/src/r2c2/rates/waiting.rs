@@ -33,7 +33,12 @@ fn pile_of(level: WaterLevel) -> usize {
 impl WaitingChanges {
     /// Creates an empty queue for `links` links.
     pub(super) fn new(links: usize) -> WaitingChanges {
-        WaitingChanges { piles: vec![NONE; PILES], next: vec![NONE; links], present: BinaryHeap::new(), pile: 0 }
+        WaitingChanges {
+            piles: vec![NONE; PILES],
+            next: vec![NONE; links],
+            present: BinaryHeap::new(),
+            pile: 0,
+        }
     }
 
     /// Adds a link that is not in the queue.

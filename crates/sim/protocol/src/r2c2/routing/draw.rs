@@ -126,7 +126,12 @@ impl Field {
 }
 
 /// Draws a direction in each dimension.
-fn choose(cube: &Cube, ends: (u32, u32), weighted: bool, random: &mut impl FnMut() -> u64) -> Vec<DimensionPath> {
+fn choose(
+    cube: &Cube,
+    ends: (u32, u32),
+    weighted: bool,
+    random: &mut impl FnMut() -> u64,
+) -> Vec<DimensionPath> {
     let one = |dimension| {
         let ways = legs(cube, dimension, ends, weighted);
         let mut drawn = if ways.len() > 1 { (random() >> 11) as f64 / (1u64 << 53) as f64 } else { 0.0 };

@@ -13,7 +13,7 @@ pub use problem::SelectionProblem;
 
 use super::Routing;
 use super::rates::{Rates, Requirements, Slot, Trials};
-use super::weights::{LinkShare, FlowPaths, Weights};
+use super::weights::{FlowPaths, LinkShare, Weights};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -71,7 +71,12 @@ pub struct Candidate {
 
 impl Candidate {
     /// Creates the candidate of a flow that may use any of these routings.
-    pub fn new(asked: Requirements, routings: &[Routing], ways: FlowPaths, weights: &mut Weights) -> Candidate {
+    pub fn new(
+        asked: Requirements,
+        routings: &[Routing],
+        ways: FlowPaths,
+        weights: &mut Weights,
+    ) -> Candidate {
         let shares = |routing: &Routing| weights.shares(FlowPaths { routing: *routing, ..ways });
         Candidate { asked, choices: routings.iter().map(shares).collect() }
     }
@@ -238,7 +243,8 @@ mod tests {
     fn candidates(graph: &Arc<Graph>, ends: &[(u32, u32)]) -> Vec<Candidate> {
         let mut weights = Weights::new(graph.clone());
         let routings = [Routing::Spraying, Routing::Vlb];
-        let ways = |(src, dst): &(u32, u32)| FlowPaths { routing: routings[0], src: *src, dst: *dst, flow: 0 };
+        let ways =
+            |(src, dst): &(u32, u32)| FlowPaths { routing: routings[0], src: *src, dst: *dst, flow: 0 };
         let candidate = |ends| Candidate::new(Requirements::default(), &routings, ways(ends), &mut weights);
         ends.iter().map(candidate).collect()
     }

@@ -21,7 +21,12 @@ pub struct SelectionProblem {
 impl SelectionProblem {
     /// Creates the problem of the flows `told` on a rack without its failed links, or returns `None` if there are no
     /// flows.
-    pub fn new(selection: &Selection, map: &mut RackMap, links: Rates, told: Vec<Broadcast>) -> Option<SelectionProblem> {
+    pub fn new(
+        selection: &Selection,
+        map: &mut RackMap,
+        links: Rates,
+        told: Vec<Broadcast>,
+    ) -> Option<SelectionProblem> {
         let routings = selection.routings.iter().copied().filter(|of| map.usable(*of) == *of);
         let routings: Vec<Routing> = routings.collect();
         // A flow may always keep its routing, even if that is not among the candidates.
@@ -34,7 +39,13 @@ impl SelectionProblem {
             Candidate::new(told.asked, choices, told.ways(), &mut map.weights)
         };
         let flows: Vec<Candidate> = told.iter().zip(&choices).map(candidate).collect();
-        (!flows.is_empty()).then(|| SelectionProblem { selection: selection.clone(), links, told, flows, choices })
+        (!flows.is_empty()).then(|| SelectionProblem {
+            selection: selection.clone(),
+            links,
+            told,
+            flows,
+            choices,
+        })
     }
 
     /// Returns the flows that should change their routing, with the new ones. There are none if the search finds no

@@ -62,7 +62,12 @@ impl Weights {
     /// Creates an empty cache for a graph.
     pub fn new(graph: Arc<Graph>) -> Weights {
         let torus = Torus::new(&graph);
-        Weights { graph, torus, kept: vec![KeptWeights::default(); Routing::ALL.len()], spread: HashMap::new() }
+        Weights {
+            graph,
+            torus,
+            kept: vec![KeptWeights::default(); Routing::ALL.len()],
+            spread: HashMap::new(),
+        }
     }
 
     /// Returns the graph.

@@ -72,7 +72,8 @@ impl Torus {
 
     /// Returns the symmetry that maps paths from node 0 onto those from `src` to `dst`.
     pub(super) fn turn(&self, src: u32, dst: u32) -> PairSymmetry {
-        let mut turn = PairSymmetry { like: 0, moved: Vec::with_capacity(1 + self.coordinates), ports: [0; 8] };
+        let mut turn =
+            PairSymmetry { like: 0, moved: Vec::with_capacity(1 + self.coordinates), ports: [0; 8] };
         turn.moved.push(0);
         let mut are_flipped = [false; MOST];
         for (TorusAxis { side, stride }, is_flipped) in self.axes.iter().zip(&mut are_flipped) {
@@ -100,7 +101,11 @@ impl Torus {
         }
     }
 
-    fn moved<const AXES: usize>(&self, turn: &PairSymmetry, LinkShare { link, share }: LinkShare) -> LinkShare {
+    fn moved<const AXES: usize>(
+        &self,
+        turn: &PairSymmetry,
+        LinkShare { link, share }: LinkShare,
+    ) -> LinkShare {
         let (at, port) = &self.places[link as usize];
         let node: u32 = at[..AXES].iter().map(|at| turn.moved[usize::from(*at)]).sum();
         LinkShare { link: node * self.ports + u32::from(turn.ports[usize::from(*port)]), share }

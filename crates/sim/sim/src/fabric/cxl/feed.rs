@@ -3,7 +3,7 @@
 use super::{Cxl, Event};
 use std::collections::VecDeque;
 use unrack_engine::events::{Core, Observer};
-use unrack_protocol::cxl::{MessageClass, ClassSet, Feed, Line, Node, FlitSlots, Switch};
+use unrack_protocol::cxl::{ClassSet, Feed, FlitSlots, Line, MessageClass, Node, Switch};
 use unrack_units::Time;
 
 /// Buffers of one class that become free at the receiving end of a link.

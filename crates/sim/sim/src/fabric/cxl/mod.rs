@@ -28,19 +28,19 @@
 //! credits travel in headers or in flits that would otherwise be idle. Departure: [`Params::hop`] is used instead of the scenario's switch
 //! latency.
 
-mod alone;
 mod feed;
 mod link;
 mod retry;
 #[cfg(test)]
 mod tests;
+mod unloaded;
 mod wiring;
 
-use self::alone::LoneMessage;
 use self::feed::{Freed, FromNode, FromSwitch, Onto};
 use self::link::{Link, Receiver, Sender};
+use self::unloaded::LoneMessage;
 use self::wiring::CxlWiring;
-use super::lone::Lone;
+use super::single_message::Lone;
 use super::stream::flow_hash;
 use crate::contract::Registered;
 use crate::cost::Cost;
@@ -51,7 +51,7 @@ use unrack_engine::events::{Core, Hop, ObservedPacket, Observer, PacketKind, Tie
 use unrack_engine::network::Network;
 use unrack_engine::topology::Topology;
 use unrack_engine::{Fabric, Largest};
-use unrack_protocol::cxl::{Burst, MessageClass, ClassSet, Flit, LINE_BYTES, Line, Node, Params, Switch};
+use unrack_protocol::cxl::{Burst, ClassSet, Flit, LINE_BYTES, Line, MessageClass, Node, Params, Switch};
 use unrack_protocol::segments::MOST_SEGMENTS;
 use unrack_rack::{Profile, Protocol};
 use unrack_units::{Bytes, Time};

@@ -48,7 +48,8 @@ impl Cxl {
             } else if line.class != MessageClass::Ndr && !std::mem::replace(&mut progress.asked, true) {
                 core.dropped(id, u64::from(message.request), || looks(&line));
             }
-            let asker = if matches!(line.class, MessageClass::Req | MessageClass::RwD) { line.src } else { line.dst };
+            let asker =
+                if matches!(line.class, MessageClass::Req | MessageClass::RwD) { line.src } else { line.dst };
             self.nodes[usize::from(asker)].handle_loss();
             if line.class != MessageClass::Ndr {
                 core.give_up(id);

@@ -8,8 +8,8 @@
 //! Departure: a frame does not start in a gap that is shorter than the few cycles by which blocks of memory traffic are booked ahead.
 
 use super::super::slab::Slab;
+use super::bookings::LinkBookings;
 use super::config::{EdmConfig, Frames};
-use super::lane::LinkBookings;
 use super::{Edm, Event};
 use unrack_engine::events::{Core, LinkId, Observer};
 use unrack_units::{Bytes, Rate, Time};

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use unrack_engine::error::SetupError;
 use unrack_engine::network::StarNetwork;
 use unrack_protocol::edm::scheduler::ITERATION_CYCLES;
-use unrack_protocol::edm::{GrantPolicy, SchedulerConfig, EdmLatencies, steps};
+use unrack_protocol::edm::{EdmLatencies, GrantPolicy, SchedulerConfig, steps};
 use unrack_units::{Bytes, Fraction, Time};
 
 /// Parameters of EDM. The defaults are the paper's.

@@ -43,11 +43,11 @@
 
 mod background;
 mod batch;
+mod bookings;
 mod config;
 mod event;
 mod fate;
 mod host;
-mod lane;
 mod latency;
 mod seen;
 
@@ -56,9 +56,9 @@ pub use event::{Chunk, Event};
 
 use self::background::Background;
 use self::batch::Batches;
+use self::bookings::LinkBookings;
 use self::fate::Fates;
 use self::host::Announcements;
-use self::lane::LinkBookings;
 use self::latency::StepSums;
 use crate::contract::Registered;
 use crate::cost::Cost;

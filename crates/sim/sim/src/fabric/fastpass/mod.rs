@@ -17,9 +17,10 @@ mod arbiter;
 mod packing;
 
 use self::arbiter::{Server, SlotsPacket};
-use self::packing::{TransferName, Packing};
+use self::packing::{Packing, TransferName};
 use super::packet::{
-    self, Net, OUTSIDE, Packet, PacketNetwork, TransferSide, StrictPriority, Transfer, Transport, fabric_of_packets,
+    self, Net, OUTSIDE, Packet, PacketNetwork, StrictPriority, Transfer, TransferSide, Transport,
+    fabric_of_packets,
 };
 use super::slab::Slab;
 use super::stream::StreamPlan;

@@ -5,11 +5,11 @@
 //! leaves by the k-th NIC, counted from a NIC that the connection's hash selects. Otherwise, subflows differ only in their hashes. Switches
 //! drop packets that do not fit.
 
-mod alone;
 mod multipath;
+mod unloaded;
 
-use self::alone::Patterns;
 use self::multipath::Multipath;
+use self::unloaded::Patterns;
 use super::stream::{NEVER_MARKED, StreamPlan, Streams};
 use crate::contract::Registered;
 use crate::cost::Cost;

@@ -70,7 +70,10 @@ impl Drive for Multipath {
             }
         }
         let in_host = streams.hosts.is_some();
-        core.waits(streams.open[stream].id, || if in_host { WaitReason::Nothing } else { WaitReason::Window });
+        core.waits(
+            streams.open[stream].id,
+            || if in_host { WaitReason::Nothing } else { WaitReason::Window },
+        );
         for k in free {
             if streams.open[stream].sender.wants(k) {
                 streams.wait(core, stream, k, nics[k as usize]);

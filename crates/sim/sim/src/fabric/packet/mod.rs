@@ -23,7 +23,7 @@ pub use self::event::{Event, OUTSIDE, Packet};
 pub use self::net::Net;
 pub use self::parts::Parcel;
 pub use self::queue::{Loss, Lossless, Queue, SmallestFirst, StrictPriority, Trimming};
-pub use self::transfers::{TransferRole, Transfer};
+pub use self::transfers::{Transfer, TransferRole};
 pub use self::transport::Transport;
 pub(super) use self::transport::alone;
 

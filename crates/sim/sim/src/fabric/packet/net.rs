@@ -1,6 +1,6 @@
 //! Interface by which a transport uses the network.
 
-use super::{Event, FROM_NODE, Packet, TransferRole, Transfer, Transport, Wires};
+use super::{Event, FROM_NODE, Packet, Transfer, TransferRole, Transport, Wires};
 use crate::fabric::stream::StreamPlan;
 use crate::fabric::timers::{Alarm, Needs, TransferSide};
 use unrack_engine as engine;

@@ -12,10 +12,10 @@
 //!
 //! The bytes that a packet finds waiting at a node are those of its flow only, because it waits for just one packet of each other flow.
 
-mod alone;
+mod unloaded;
 
 use super::largest_in_packets;
-use super::lone::Lone;
+use super::single_message::Lone;
 use super::slab::Slab;
 use crate::contract::{NoParams, Registered};
 use crate::cost::Cost;
@@ -28,7 +28,7 @@ use unrack_engine::events::{
 };
 use unrack_engine::network::{Departure, Network, Pace};
 use unrack_engine::{Fabric, Largest};
-use unrack_protocol::pfq::{PacketFate, NextPacket, Node, TransitPacket, Ports};
+use unrack_protocol::pfq::{NextPacket, Node, PacketFate, Ports, TransitPacket};
 use unrack_protocol::r2c2::packet::DATA_HEADER;
 use unrack_rack::graph::Graph;
 use unrack_rack::{Networks, Profile, Protocol};

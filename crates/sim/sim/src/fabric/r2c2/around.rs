@@ -7,7 +7,7 @@ use super::wire::{Body, NONE, Packet};
 use unrack_engine::events::{Core, Observer, WaitReason};
 use unrack_protocol::r2c2::map::RackMap;
 use unrack_protocol::r2c2::news::BroadcastContent;
-use unrack_protocol::r2c2::node::{self, ControlPacket, NodeTimer, FlowPart, RackSetup, World};
+use unrack_protocol::r2c2::node::{self, ControlPacket, FlowPart, NodeTimer, RackSetup, World};
 use unrack_protocol::r2c2::packet::{BROADCAST, MASK, Route};
 use unrack_protocol::r2c2::weights::FlowPaths;
 use unrack_units::Time;

@@ -2,7 +2,7 @@
 
 use super::R2c2;
 use super::event::Event;
-use super::flow::{Flow, Receiver, FlowRole};
+use super::flow::{Flow, FlowRole, Receiver};
 use super::wire::{Body, NONE, Packet};
 use unrack_engine::events::{Core, Observer};
 use unrack_protocol::r2c2::news::BroadcastContent;

@@ -66,7 +66,8 @@ impl R2c2 {
         for pairs in chosen.chunks(MOST_ASSIGNMENTS) {
             let number = self.rack.chosen.len() as u32;
             self.rack.chosen.push(pairs.into());
-            let news = BroadcastContent::Routings { src: node as u16, tree: self.rack.setup.tree(number), number };
+            let news =
+                BroadcastContent::Routings { src: node as u16, tree: self.rack.setup.tree(number), number };
             let (node, mut around) = self.at(core, node);
             node.announce_routings(&mut around, news, pairs);
         }

@@ -18,7 +18,6 @@
 //! With a controller, all of this is the same, except that nodes announce flows to the controller instead of all nodes, and the controller
 //! sends rates back.
 
-mod alone;
 mod around;
 mod arrivals;
 mod central;
@@ -29,10 +28,10 @@ mod event;
 mod flow;
 mod rack;
 mod selecting;
+mod unloaded;
 mod wire;
 mod wires;
 
-use self::alone::LoneFlow;
 use self::around::NodeSurroundings;
 use self::central::Controller;
 use self::check::check;
@@ -41,9 +40,10 @@ pub use self::event::Event;
 use self::flow::FlowRole;
 use self::rack::Rack;
 use self::selecting::Searches;
+use self::unloaded::LoneFlow;
 use self::wires::Wires;
 use super::largest_in_packets;
-use super::lone::Lone;
+use super::single_message::Lone;
 use crate::contract::{AssumedBuffer, Registered};
 use crate::cost::Cost;
 use crate::site::{Ethernet, FabricSite, SwitchBuffer};

@@ -2,7 +2,7 @@
 
 use super::event::Event;
 use super::flow::FlowTable;
-use super::wire::{NONE, Packet, BroadcastCopies};
+use super::wire::{BroadcastCopies, NONE, Packet};
 use super::wires::{Wires, looks};
 use crate::fabric::slab::Slab;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Links of the rack, with the packets on them. Packets are queued, forwarded, lost, and described to observers here.
 
 use super::event::Event;
-use super::flow::{FlowTable, FlowRole};
+use super::flow::{FlowRole, FlowTable};
 use super::wire::{Body, Link, Packet, ready};
 use crate::fabric::slab::Slab;
 use unrack_engine::events::{Core, Hop, LinkId, ObservedPacket as Seen, Observer, PacketKind};

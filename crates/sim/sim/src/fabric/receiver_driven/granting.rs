@@ -1,6 +1,6 @@
 //! The grants that a receiver issues, and the shared view of the credits that senders have.
 
-use super::{CONTROL, TransferEnds, Header, Net, Packet, Poll, ReceiverPolicy};
+use super::{CONTROL, Header, Net, Packet, Poll, ReceiverPolicy, TransferEnds};
 use unrack_engine::PacketSize;
 use unrack_engine::events::Observer;
 use unrack_protocol::receiver_driven::Scheduler;

@@ -41,7 +41,11 @@ impl ReceiverPolicy for IrdPolicy {
     ) -> Option<(TransferId, u8)> {
         self.view.choose(receiver, now).map(|transfer| (transfer, RANK))
     }
-    fn next_waiting(&mut self, receivers: &mut [Receiver<ird::ReceiverCredits>], sender: NodeId) -> Option<NodeId> {
+    fn next_waiting(
+        &mut self,
+        receivers: &mut [Receiver<ird::ReceiverCredits>],
+        sender: NodeId,
+    ) -> Option<NodeId> {
         while let Some((wish, receiver)) = self.view.take_waiting(sender) {
             if receivers[receiver as usize].scheduler.reopen(sender, wish) {
                 return Some(receiver);

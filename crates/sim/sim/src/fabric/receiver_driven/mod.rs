@@ -14,7 +14,7 @@ pub use self::phost::{Phost, PhostPolicy};
 
 use self::granting::pace;
 use super::packet::{
-    self, Net, Packet, PacketNetwork, TransferSide, StrictPriority, Transfer, Transport, fabric_of_packets,
+    self, Net, Packet, PacketNetwork, StrictPriority, Transfer, TransferSide, Transport, fabric_of_packets,
 };
 use super::stream::StreamPlan;
 use unrack_engine::error::SetupError;

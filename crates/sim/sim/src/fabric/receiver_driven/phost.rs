@@ -1,7 +1,7 @@
 //! `phost`: receivers grant tokens for the transfers that senders have announced; short transfers need no tokens.
 
-use super::{AnnouncementTime, TransferEnds, ReceiverDriven, ReceiverPolicy, at_least_a_round_trip, ends};
-use crate::contract::{SplitRun, Registered};
+use super::{AnnouncementTime, ReceiverDriven, ReceiverPolicy, TransferEnds, at_least_a_round_trip, ends};
+use crate::contract::{Registered, SplitRun};
 use crate::cost::{Cost, PACKET};
 use crate::fabric::stream::StreamPlan;
 use crate::job::Finished;

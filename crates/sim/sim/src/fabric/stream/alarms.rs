@@ -3,7 +3,7 @@
 use super::event::Event;
 use super::kind::{Kind, SubflowsOf};
 use super::open::{OpenStreams, flow, stream_of};
-use crate::fabric::timers::{Alarm, Needs, TransferSide, Timers};
+use crate::fabric::timers::{Alarm, Needs, Timers, TransferSide};
 use unrack_engine::events::{Core, Observer};
 use unrack_engine::topology::Topology;
 use unrack_protocol::tcp::SendingEnd;
@@ -31,7 +31,8 @@ impl Alarms {
             let earliest = &mut place.alarms.as_mut()[subflow as usize];
             let Some(at) = place.sender.poll_timeout(subflow).filter(|at| *at < *earliest) else { continue };
             *earliest = at;
-            let alarm = Alarm { owner: flow::<K>(stream, subflow), serial: place.serial, side: TransferSide::Sender };
+            let alarm =
+                Alarm { owner: flow::<K>(stream, subflow), serial: place.serial, side: TransferSide::Sender };
             let switch = topology.switch_of(place.src);
             let needs = match K::SPLITS {
                 true => self.0[switch as usize].set(at, alarm),

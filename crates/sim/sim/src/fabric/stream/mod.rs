@@ -10,12 +10,10 @@
 //! §6.1.4) nor counted in queue statistics.
 
 mod alarms;
-mod alone;
 pub(super) mod drive;
 mod event;
 mod inside;
 pub(super) mod kind;
-mod lone;
 mod names;
 mod nic;
 mod open;
@@ -24,23 +22,25 @@ mod parts;
 mod plan;
 mod seen;
 pub(super) mod single;
+mod single_message;
 mod turns;
+mod unloaded;
 mod wires;
 
 use self::alarms::Alarms;
 use self::drive::Drive;
 pub use self::event::Event;
 use self::kind::{Kind, SignalOf, SubflowsOf};
-use self::lone::LoneStreams;
 pub(super) use self::names::{flow_hash, transfer_name};
-use self::open::{OpenStreams, StreamRole, Stream};
+use self::open::{OpenStreams, Stream, StreamRole};
 pub use self::packet::Parcel;
 use self::packet::{Body, Packet};
 pub use self::plan::StreamPlan;
 use self::seen::looks;
+use self::single_message::LoneStreams;
 use self::wires::{SwitchFate, Wires};
-use super::lone::{Lone, simulated};
 use super::parts::NetworkPart;
+use super::single_message::{Lone, simulated};
 use super::timers::Alarm;
 use std::sync::Arc;
 use unrack_engine::events::{Core, Observer, Unobserved};

@@ -6,7 +6,7 @@
 use super::StreamPlan;
 use super::event::Event;
 use super::kind::{Kind, SignalOf};
-use super::open::{OpenStreams, StreamRole, Stream};
+use super::open::{OpenStreams, Stream, StreamRole};
 use super::packet::{Packet, Parcel};
 use crate::fabric::parts::NetworkPart;
 use unrack_engine::events::{Core, Unobserved};

@@ -1,6 +1,6 @@
 //! The network below streams: its parameters, and their checks.
 
-use super::alone::LoneStreamParams;
+use super::unloaded::LoneStreamParams;
 use crate::fabric::largest_in_packets;
 use crate::fabric::timers::TransferSide;
 use crate::site::{Ethernet, SwitchBuffer};

@@ -18,7 +18,8 @@ pub(super) fn looks<K: Kind>(
     let from = if packet.to == stream.dst { stream.src } else { stream.dst };
     match packet.body {
         Body::Data(segment) => {
-            let kind = if stream.role == StreamRole::Request { PacketKind::Request } else { PacketKind::Data };
+            let kind =
+                if stream.role == StreamRole::Request { PacketKind::Request } else { PacketKind::Data };
             let offset = Some(bytes(packet.signal.in_stream(segment.number)));
             let (sent, marked) = (Some(segment.sent), packet.marked);
             ObservedPacket { offset, sent, marked, ..ObservedPacket::new(kind, from, packet.to) }

@@ -3,7 +3,7 @@
 use super::drive::Drive;
 use super::kind::Kind;
 use super::{Event, StreamPlan, Streams};
-use crate::fabric::lone::MOST_SIMULATED;
+use crate::fabric::single_message::MOST_SIMULATED;
 use unrack_engine::events::{Core, Observer, WaitReason};
 use unrack_engine::network::Network;
 use unrack_protocol::tcp::{CongestionControl, OneSubflow, Receiver, Resting, Sender, SubflowSet, Timeouts};

@@ -147,7 +147,11 @@ fn host_in(number: u64) -> Host {
 
 impl FarHosts {
     /// Makes the state of a host that has just joined.
-    pub(crate) fn new(member: Membership, silence: Duration, doorbell: Option<Arc<dyn Doorbell>>) -> FarHosts {
+    pub(crate) fn new(
+        member: Membership,
+        silence: Duration,
+        doorbell: Option<Arc<dyn Doorbell>>,
+    ) -> FarHosts {
         member.show_doorbell(doorbell.as_ref().map(|doorbell| doorbell.number()));
         let links = (0..member.hosts()).map(|peer| (peer != member.host()).then(|| Link::new(&member, peer)));
         FarHosts {

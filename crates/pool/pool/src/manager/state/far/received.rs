@@ -1,6 +1,6 @@
 //! Messages from the managers of other hosts, which are untrusted input.
 
-use super::{Channel, FarSide, Host, MOST_CHANNELS, MOST_SERVICES, Message, ChannelSide, State, host_in};
+use super::{Channel, ChannelSide, FarSide, Host, MOST_CHANNELS, MOST_SERVICES, Message, State, host_in};
 use crate::manager::state::holders::Holding;
 use crate::manager::state::is_name;
 use crate::wire::{

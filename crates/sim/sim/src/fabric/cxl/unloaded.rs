@@ -153,7 +153,9 @@ impl LoneMessage {
         // Data follows the first request as fast as the link can take it, because requests come faster or, if they carry data, equally
         // fast.
         Some(match kind {
-            Kind::Read => self.cross(MessageClass::Req, 1, there) + self.cross(MessageClass::Drs, lines, back),
+            Kind::Read => {
+                self.cross(MessageClass::Req, 1, there) + self.cross(MessageClass::Drs, lines, back)
+            }
             Kind::Rmw => self.cross(MessageClass::RwD, 1, there) + self.cross(MessageClass::Drs, lines, back),
             Kind::Write | Kind::Flow => self.cross(MessageClass::RwD, lines, there),
         })

@@ -3,16 +3,17 @@
 //! Most of them are copies of pages of files: data of libraries, and the archive of classes that Java maps. They count neither for the
 //! program's footprint nor against its limit.
 
-use crate::den;
 use crate::maps::Mapping;
 use crate::pagemap::count;
+use crate::reserved_region;
 use rustix::fd::BorrowedFd;
 
 /// Counts the private pages that cannot be evicted in one process. `maps` is the text of its `/proc/PID/maps`, and `pagemap` its
 /// `/proc/PID/pagemap`.
-pub fn kept_pages(maps: &[u8], pagemap: BorrowedFd) -> u64 {
+pub fn unevictable_pages(maps: &[u8], pagemap: BorrowedFd) -> u64 {
     let mappings = maps.split(|b| *b == b'\n').filter_map(Mapping::parse);
-    let kept = mappings.filter(|mapping| mapping.keeps_its_own() && !den::contains(mapping.start));
+    let kept =
+        mappings.filter(|mapping| mapping.keeps_its_own() && !reserved_region::contains(mapping.start));
     kept.map(|mapping| count(pagemap, mapping.start, mapping.end, true)).sum()
 }
 

@@ -13,13 +13,13 @@ use std::time::Duration;
 use unrack_pool::arena::{Arena, Buffer, Cache};
 use unrack_pool::cache_control::{AnyMemory, Coherent, MemoryKind, SharedMemory};
 use unrack_pool::wire::{Access, Cause, PeerProcess};
-use unrack_pool::{Bell, Channel, Rung};
+use unrack_pool::{Channel, WakesSent, Wakeup};
 
 /// Index of the bell that the server rings.
 const BELL: usize = 0;
 
 /// Transport of calls.
-pub(super) enum Road {
+pub(super) enum Transport {
     Pool { channel: Channel, pool: unrack_pool::Client },
     Tcp(Link),
 }
@@ -33,7 +33,7 @@ pub(super) enum BufferSource {
 
 /// A new connection before its first call.
 pub(super) struct Connected {
-    pub road: Road,
+    pub road: Transport,
     pub caller: Caller<AnyMemory, Buffer>,
     pub buffers: BufferSource,
 }
@@ -84,7 +84,11 @@ impl Connected {
         let area = channel.queue_base().as_ptr();
         // SAFETY: the area stays mapped as long as the channel, which is dropped after the caller.
         let caller = unsafe { Caller::new(pool.memory().clone(), area, layout) };
-        Ok(Connected { road: Road::Pool { channel, pool }, caller, buffers: BufferSource::Arena(arena.cache()) })
+        Ok(Connected {
+            road: Transport::Pool { channel, pool },
+            caller,
+            buffers: BufferSource::Arena(arena.cache()),
+        })
     }
 
     fn over_tcp(address: &str, service: &str, patience: Duration) -> Result<Connected, Error> {
@@ -93,7 +97,7 @@ impl Connected {
         let (area, layout) = (link.local().area(), link.local().layout());
         // SAFETY: the area exists as long as the link, which is dropped after the caller, and it was zero.
         let caller = unsafe { Caller::new(AnyMemory::Coherent(Coherent), area, layout) };
-        Ok(Connected { road: Road::Tcp(link), caller, buffers: BufferSource::Heap { heap, peer } })
+        Ok(Connected { road: Transport::Tcp(link), caller, buffers: BufferSource::Heap { heap, peer } })
     }
 }
 
@@ -112,12 +116,12 @@ fn is_elsewhere(error: &Error) -> bool {
     }
 }
 
-impl Road {
+impl Transport {
     /// Returns the server's process.
     pub(super) fn peer(&self) -> &PeerProcess {
         match self {
-            Road::Pool { channel, .. } => channel.peer(),
-            Road::Tcp(link) => link.peer(),
+            Transport::Pool { channel, .. } => channel.peer(),
+            Transport::Tcp(link) => link.peer(),
         }
     }
 
@@ -125,8 +129,8 @@ impl Road {
     #[inline(always)]
     pub(super) fn gone(&self) -> Option<Cause> {
         match self {
-            Road::Pool { channel, .. } => channel.gone(),
-            Road::Tcp(link) => link.lost().map(|_| Cause::Died),
+            Transport::Pool { channel, .. } => channel.gone(),
+            Transport::Tcp(link) => link.lost().map(|_| Cause::Died),
         }
     }
 
@@ -134,8 +138,8 @@ impl Road {
     pub(super) fn error_of(&self, cause: Cause) -> Error {
         let peer = self.peer().to_string();
         match self {
-            Road::Tcp(link) => Error::Lost { peer, why: link.lost().unwrap_or("it is closed").into() },
-            Road::Pool { .. } => Error::Gone { peer, cause },
+            Transport::Tcp(link) => Error::Lost { peer, why: link.lost().unwrap_or("it is closed").into() },
+            Transport::Pool { .. } => Error::Gone { peer, cause },
         }
     }
 
@@ -143,17 +147,17 @@ impl Road {
     #[inline(always)]
     pub(super) fn is_seen_asleep(&self) -> bool {
         match self {
-            Road::Pool { channel, .. } => channel.peer_bell().is_seen_asleep(&Rung::default()),
-            Road::Tcp(_) => true,
+            Transport::Pool { channel, .. } => channel.peer_bell().is_seen_asleep(&WakesSent::default()),
+            Transport::Tcp(_) => true,
         }
     }
 
     /// Wakes the server's thread that takes requests. Returns false if the thread announces a sleep but cannot be
     /// woken.
-    pub(super) fn ring(&self) -> bool {
+    pub(super) fn wake(&self) -> bool {
         match self {
-            Road::Pool { channel, .. } => channel.peer_bell().ring(),
-            Road::Tcp(link) => {
+            Transport::Pool { channel, .. } => channel.peer_bell().wake(),
+            Transport::Tcp(link) => {
                 link.ring();
                 true
             }
@@ -162,22 +166,22 @@ impl Road {
 
     /// Returns whether the server rings this client's bell when it has written answers. A server on another host can do
     /// so only if the hosts have doorbells.
-    pub(super) fn rings(&self) -> bool {
+    pub(super) fn can_wake(&self) -> bool {
         match self {
-            Road::Pool { channel, .. } => channel.rings(),
-            Road::Tcp(_) => true,
+            Transport::Pool { channel, .. } => channel.rings(),
+            Transport::Tcp(_) => true,
         }
     }
 
     /// Returns whether the server is on another host of the pool.
     pub(super) fn is_far(&self) -> bool {
-        matches!(self, Road::Pool { channel, .. } if channel.peer().is_far())
+        matches!(self, Transport::Pool { channel, .. } if channel.peer().is_far())
     }
 
     /// Returns the channel to the server if the server is on another host and can be woken there; otherwise `None`.
-    pub(super) fn far_that_rings(&self) -> Option<&Channel> {
+    pub(super) fn far_that_wakes(&self) -> Option<&Channel> {
         match self {
-            Road::Pool { channel, .. } if channel.peer().is_far() && channel.rings() => Some(channel),
+            Transport::Pool { channel, .. } if channel.peer().is_far() && channel.rings() => Some(channel),
             _ => None,
         }
     }
@@ -185,23 +189,23 @@ impl Road {
     /// Returns how to pause between two polls for answers.
     pub(super) fn pause(&self) -> Pause {
         match self {
-            Road::Pool { channel, pool } => Pause::new(pool.pool().mode, !channel.peer().is_far()),
-            Road::Tcp(_) => Pause::new(MemoryKind::Coherent, true),
+            Transport::Pool { channel, pool } => Pause::new(pool.pool().mode, !channel.peer().is_far()),
+            Transport::Tcp(_) => Pause::new(MemoryKind::Coherent, true),
         }
     }
 
     /// Returns the bell on which a thread sleeps until answers come.
-    pub(super) fn bell(&self) -> &Bell {
+    pub(super) fn wakeup(&self) -> &Wakeup {
         match self {
-            Road::Pool { pool, .. } => pool.bell(BELL),
-            Road::Tcp(link) => link.bell(),
+            Transport::Pool { pool, .. } => pool.bell(BELL),
+            Transport::Tcp(link) => link.bell(),
         }
     }
 
     /// Returns a view of bytes that the server granted for reading; `None` if the range is not granted.
     #[inline]
     pub(super) fn lent(&self, offset: u64, bytes: usize) -> Option<View<'_>> {
-        let Road::Pool { channel, pool } = self else { return None };
+        let Transport::Pool { channel, pool } = self else { return None };
         let base = channel.resolve(offset, bytes as u64, Access::Read)?;
         // SAFETY: the whole range is granted, hence mapped until the channel is dropped, and this host only reads it.
         unsafe {

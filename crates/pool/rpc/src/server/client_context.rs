@@ -1,25 +1,25 @@
 //! Context in which a client's calls run: the client's identity and its open streams.
 
-use super::call::{Call, Memory, CallOutcome, CallRefusal};
+use super::call::{Call, CallOutcome, CallRefusal, Memory};
 use super::methods::{Handler, Methods, PartSource};
 use crate::ends::IncomingCall;
-use crate::queue::entry::{Kind, EntryStatus};
+use crate::queue::entry::{EntryStatus, Kind};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use unrack_pool::wire::PeerProcess;
 
 /// A client, over a pool or over TCP, as its calls see it.
-pub(crate) struct Desk {
+pub(crate) struct ClientContext {
     peer: PeerProcess,
     client: u64,
     /// Open streams, by the slot on which each was opened.
     streams: HashMap<u16, PartSource>,
 }
 
-impl Desk {
+impl ClientContext {
     /// Makes the desk of the client with number `client`.
-    pub(crate) fn new(peer: PeerProcess, client: u64) -> Desk {
-        Desk { peer, client, streams: HashMap::new() }
+    pub(crate) fn new(peer: PeerProcess, client: u64) -> ClientContext {
+        ClientContext { peer, client, streams: HashMap::new() }
     }
 
     /// Returns the client's number.
@@ -89,8 +89,9 @@ impl Desk {
         let Some(mut source) = self.streams.remove(&stream) else {
             return CallOutcome::from_status(EntryStatus::NO_STREAM);
         };
-        let outcome =
-            self.handle(incoming, memory, |call| Ok(if source(call)? { EntryStatus::MORE } else { EntryStatus::DONE }));
+        let outcome = self.handle(incoming, memory, |call| {
+            Ok(if source(call)? { EntryStatus::MORE } else { EntryStatus::DONE })
+        });
         if outcome.status() == EntryStatus::MORE {
             self.streams.insert(stream, source);
         }

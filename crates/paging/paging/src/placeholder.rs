@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 static GUARD: AtomicI32 = AtomicI32::new(0);
 
 /// The worker's end of the connection to the seat.
-pub struct ProgramSeat {
+pub struct Placeholder {
     /// Process number of the seat, which becomes the program.
     pid: u32,
     line: OwnedFd,
@@ -48,7 +48,7 @@ pub struct ProgramSeat {
 ///
 /// # Errors
 /// If the machine has no room for more processes.
-pub fn take_seat(command: &[OsString]) -> Result<Option<ProgramSeat>, PagingError> {
+pub fn become_placeholder(command: &[OsString]) -> Result<Option<Placeholder>, PagingError> {
     if rustix::process::getpid().is_init() {
         return crate::stand_guard().map(|()| None);
     }
@@ -77,15 +77,17 @@ pub fn take_seat(command: &[OsString]) -> Result<Option<ProgramSeat>, PagingErro
 }
 
 /// Starts the guard, and the worker as its child. Returns in the worker only.
-fn prepare_run(pid: u32, line: OwnedFd, acceptor: TraceAcceptor) -> Result<ProgramSeat, PagingError> {
+fn prepare_run(pid: u32, line: OwnedFd, acceptor: TraceAcceptor) -> Result<Placeholder, PagingError> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let mark = format!("{own}-{}", proc::started(own as u32).unwrap_or_default());
     // Moves to a separate process group, so that the terminal's signals reach only the program and its seat.
     let _ = rustix::process::setpgid(None, None);
     tell(&line, MessageTag::Guard, &own.to_ne_bytes());
     let tells = line.try_clone().map_err(PagingError::failed("connect the processes of this run"))?;
-    guard::stand_guard_over(Some(mark.clone()), move |status| tell(&tells, MessageTag::End, &[status.code()]))?;
-    Ok(ProgramSeat { pid, line, acceptor: Cell::new(Some(acceptor)), tracer: OnceCell::new(), mark })
+    guard::stand_guard_over(Some(mark.clone()), move |status| {
+        tell(&tells, MessageTag::End, &[status.code()])
+    })?;
+    Ok(Placeholder { pid, line, acceptor: Cell::new(Some(acceptor)), tracer: OnceCell::new(), mark })
 }
 
 /// Kinds of messages between these processes; the first byte of a message is the kind.
@@ -103,7 +105,8 @@ enum MessageTag {
     Failed,
 }
 
-const WORDS: [MessageTag; 5] = [MessageTag::Guard, MessageTag::End, MessageTag::Become, MessageTag::Untraced, MessageTag::Failed];
+const WORDS: [MessageTag; 5] =
+    [MessageTag::Guard, MessageTag::End, MessageTag::Become, MessageTag::Untraced, MessageTag::Failed];
 /// Most bytes of a message, enough for two paths and a few variables.
 const LONGEST: usize = 32 << 10;
 
@@ -224,7 +227,7 @@ fn become_program(heard: &SeatMessage, command: &[OsString]) -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-impl ProgramSeat {
+impl Placeholder {
     /// Returns the process number of the seat, which becomes the program.
     pub fn pid(&self) -> u32 {
         self.pid

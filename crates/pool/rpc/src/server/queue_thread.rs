@@ -6,7 +6,7 @@ use super::workers::Workers;
 use super::{MOST_LANES, Options};
 use crate::ends::QueueLayout;
 use crate::error::Error;
-use crate::wait::{self, Moment, PollTime, Pause};
+use crate::wait::{self, Moment, Pause, PollTime};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -115,7 +115,7 @@ impl QueueThreads {
 
 impl QueueThread {
     /// Returns the index of the bell that the lane's clients ring.
-    pub(super) fn bell(&self) -> usize {
+    pub(super) fn wakeup(&self) -> usize {
         self.number
     }
 
@@ -128,7 +128,7 @@ impl QueueThread {
 
     fn call(&self) {
         self.called.store(true, Ordering::SeqCst);
-        self.pool.bell(self.number).ring();
+        self.pool.bell(self.number).wake();
     }
 }
 

@@ -1,12 +1,12 @@
 //! Completion time of a flow that is alone, in closed form.
 
 use super::rack::Rack;
-use crate::fabric::lone::MOST_SIMULATED;
+use crate::fabric::single_message::MOST_SIMULATED;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use unrack_protocol::r2c2::Routing;
 use unrack_protocol::r2c2::rates::Rates;
-use unrack_protocol::r2c2::weights::{LinkShare, FlowPaths, Weights};
+use unrack_protocol::r2c2::weights::{FlowPaths, LinkShare, Weights};
 use unrack_units::{Bytes, Rate, Time};
 
 /// Computes the times of flows that are alone.

@@ -1,7 +1,7 @@
 //! Completion time of a flow that is alone, in closed form.
 
 use super::Pfq;
-use crate::fabric::lone::MOST_SIMULATED;
+use crate::fabric::single_message::MOST_SIMULATED;
 use std::collections::BTreeMap;
 use unrack_units::Time;
 use unrack_workload::Message;

@@ -7,7 +7,7 @@
 //! simulated itself: inside hosts, in shared buffers, after a loss, and from the first segment on that another segment has overtaken.
 
 use super::{Mptcp, Multipath, StreamPlan, Streams};
-use crate::fabric::lone::Alike;
+use crate::fabric::single_message::Alike;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use unrack_engine::events::{Hop, LinkId, Observer, PacketKind};

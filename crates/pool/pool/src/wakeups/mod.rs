@@ -13,11 +13,11 @@
 //! ring: if it sleeps on the word just when the owner is about to sleep, the ring wakes that peer and seems to have
 //! worked. Therefore sleepers check again by themselves after [`LOST_RING`].
 
-mod bell;
 #[cfg_attr(loom, path = "futex_model.rs")]
 mod futex;
+mod wakeup;
 
-pub use bell::{Bell, PeerBell, Rung};
+pub use wakeup::{PeerWakeup, WakesSent, Wakeup};
 
 use crate::{LINE, PAGE};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -33,10 +33,10 @@ pub const LOST_RING: Duration = Duration::from_secs(1);
 /// Number of bells of a process.
 pub const BELLS: usize = PAGE as usize / LINE;
 
-const _: () = assert!(size_of::<Bell>() == LINE && align_of::<Bell>() == LINE);
+const _: () = assert!(size_of::<Wakeup>() == LINE && align_of::<Wakeup>() == LINE);
 
 /// A process's page of bells, on which its threads sleep.
-pub struct Bells {
+pub struct Wakeups {
     page: Page,
     /// File of the page, which peers receive.
     file: OwnedFd,
@@ -44,31 +44,31 @@ pub struct Bells {
 
 /// A peer's page of bells. It is `None` for a peer on another host, because that peer polls and its bells are never
 /// rung from here.
-pub struct PeerBells(Option<Page>);
+pub struct PeerWakeups(Option<Page>);
 
 /// Stands in for the bells of all peers on other hosts. No thread sleeps on it.
 #[cfg(not(loom))]
-static FAR: Bell = Bell::new();
+static FAR: Wakeup = Wakeup::new();
 
 /// A page of bells that is mapped in this process.
-struct Page(NonNull<Bell>);
+struct Page(NonNull<Wakeup>);
 
 // SAFETY: the page points to atomics in memory that stays mapped as long as the page lives.
 unsafe impl Send for Page {}
 // SAFETY: a shared page gives access only to atomics, in memory that stays mapped as long as the page lives.
 unsafe impl Sync for Page {}
 
-impl Bells {
+impl Wakeups {
     /// Makes the bells of this process.
     ///
     /// # Errors
     /// If the machine has no memory or descriptors left.
-    pub fn make() -> rustix::io::Result<Bells> {
+    pub fn make() -> rustix::io::Result<Wakeups> {
         let file = rustix::fs::memfd_create("unrack-bells", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         rustix::fs::ftruncate(&file, PAGE)?;
         let page = Page::map(file.as_fd(), rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE)?;
         rustix::fs::fcntl_add_seals(&file, SEALS)?;
-        Ok(Bells { page, file })
+        Ok(Wakeups { page, file })
     }
 
     /// Returns the file of the page, which is to be sent to peers.
@@ -80,37 +80,37 @@ impl Bells {
     ///
     /// # Panics
     /// If the index is not below [`BELLS`].
-    pub fn get(&self, bell: usize) -> &Bell {
+    pub fn get(&self, bell: usize) -> &Wakeup {
         self.page.get(bell)
     }
 }
 
-impl PeerBells {
+impl PeerWakeups {
     /// Maps the bells of a peer, so that this process can ring them.
     ///
     /// # Errors
     /// If the file is not a page of bells, or cannot be mapped.
-    pub fn new(file: BorrowedFd<'_>) -> rustix::io::Result<PeerBells> {
-        if !are_bells(file) {
+    pub fn new(file: BorrowedFd<'_>) -> rustix::io::Result<PeerWakeups> {
+        if !are_wakeups(file) {
             return Err(Errno::INVAL);
         }
-        Page::map(file, rustix::mm::ProtFlags::READ).map(|page| PeerBells(Some(page)))
+        Page::map(file, rustix::mm::ProtFlags::READ).map(|page| PeerWakeups(Some(page)))
     }
 
     /// Makes the bells of a peer on another host.
-    pub fn far() -> PeerBells {
-        PeerBells(None)
+    pub fn far() -> PeerWakeups {
+        PeerWakeups(None)
     }
 
     /// Returns the peer's bell with this index.
     ///
     /// # Panics
     /// As [`Bells::get`].
-    pub fn get(&self, bell: usize) -> PeerBell<'_> {
+    pub fn get(&self, bell: usize) -> PeerWakeup<'_> {
         match &self.0 {
-            Some(page) => PeerBell::new(page.get(bell)),
+            Some(page) => PeerWakeup::new(page.get(bell)),
             #[cfg(not(loom))]
-            None => PeerBell::new(&FAR),
+            None => PeerWakeup::new(&FAR),
             #[cfg(loom)]
             None => unreachable!("models have one host"),
         }
@@ -125,7 +125,7 @@ impl Page {
         Ok(Page(NonNull::new(page.cast()).expect("nothing is mapped at zero")))
     }
 
-    fn get(&self, bell: usize) -> &Bell {
+    fn get(&self, bell: usize) -> &Wakeup {
         assert!(bell < BELLS, "a process has {BELLS} bells");
         // SAFETY: a page of bells is mapped at the address, and any bytes are a valid bell.
         unsafe { self.0.add(bell).as_ref() }
@@ -143,7 +143,7 @@ const SEALS: SealFlags =
     SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
 
 /// Returns whether a file is one page that cannot shrink and that only its maker can write.
-pub fn are_bells(file: impl AsFd) -> bool {
+pub fn are_wakeups(file: impl AsFd) -> bool {
     let sealed = rustix::fs::fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SEALS));
     sealed && rustix::fs::fstat(&file).is_ok_and(|stat| stat.st_size == PAGE as i64)
 }
@@ -156,8 +156,8 @@ mod tests {
     /// Checks that every ring is heard: without a timeout, the test would hang if a ring were lost.
     #[test]
     fn no_ring_is_lost() {
-        let mine = Bells::make().expect("memory for a page");
-        let theirs = PeerBells::new(mine.file()).expect("bells can be handed out");
+        let mine = Wakeups::make().expect("memory for a page");
+        let theirs = PeerWakeups::new(mine.file()).expect("bells can be handed out");
         let (sent, heard) = (AtomicU64::new(0), AtomicU64::new(0));
         const ROUNDS: u64 = 20_000;
         std::thread::scope(|scope| {
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn sleeping_ends_in_time() {
-        let bells = Bells::make().expect("memory for a page");
+        let bells = Wakeups::make().expect("memory for a page");
         bells.get(0).sleep(Some(Duration::from_millis(1)), || false);
         assert!(!bells.get(0).ring(), "nobody sleeps");
     }
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn nobody_else_writes_bells() {
         use rustix::fd::AsRawFd;
-        let bells = Bells::make().expect("memory for a page");
+        let bells = Wakeups::make().expect("memory for a page");
         let again = format!("/proc/self/fd/{}", bells.file().as_raw_fd());
         let again = std::fs::OpenOptions::new().read(true).write(true).open(again).expect("one's own file");
         let access = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
@@ -205,9 +205,9 @@ mod tests {
     fn what_is_no_page_of_bells_is_refused() {
         let file = rustix::fs::memfd_create("x", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         rustix::fs::ftruncate(&file, PAGE).unwrap();
-        assert!(!are_bells(&file), "not sealed");
+        assert!(!are_wakeups(&file), "not sealed");
         rustix::fs::fcntl_add_seals(&file, SEALS).unwrap();
-        assert!(are_bells(&file));
-        assert!(!are_bells(std::fs::File::open("/dev/null").unwrap()));
+        assert!(are_wakeups(&file));
+        assert!(!are_wakeups(std::fs::File::open("/dev/null").unwrap()));
     }
 }

@@ -11,7 +11,7 @@ use unrack_live::{Error, RackFiles, RackFolder};
 
 /// The folder of a rack that is running or was running.
 #[derive(Debug)]
-pub struct GuestSeat(RackFolder);
+pub struct GuestRackState(RackFolder);
 
 static FILES: RackFiles = RackFiles {
     scenario: "guests.json",
@@ -21,13 +21,13 @@ static FILES: RackFiles = RackFiles {
     patience: Duration::from_secs(20),
 };
 
-impl GuestSeat {
+impl GuestRackState {
     /// Finds the rack of virtual machines in this folder, whether it is running or not; `None` if there is none.
     ///
     /// # Errors
     /// [`Error::Usage`] if others may write to the folder.
-    pub fn find(folder: &Path) -> Result<Option<GuestSeat>, Error> {
-        Ok(RackFolder::find(folder, &FILES)?.map(GuestSeat))
+    pub fn find(folder: &Path) -> Result<Option<GuestRackState>, Error> {
+        Ok(RackFolder::find(folder, &FILES)?.map(GuestRackState))
     }
 
     /// Removes the files of a rack whose processes were killed. Returns whether a rack is up or being built in the folder.
@@ -42,9 +42,9 @@ impl GuestSeat {
     ///
     /// # Errors
     /// [`Error::Usage`] if the folder has a rack already, or others may write to it.
-    pub fn claim(folder: &Path, rack: &GuestRack) -> Result<GuestSeat, Error> {
+    pub fn claim(folder: &Path, rack: &GuestRack) -> Result<GuestRackState, Error> {
         let text = serde_json::to_string(rack).map_err(|why| Error::Broken(why.to_string()))?;
-        RackFolder::claim(folder, &FILES, &text)?.map(GuestSeat).ok_or_else(|| {
+        RackFolder::claim(folder, &FILES, &text)?.map(GuestRackState).ok_or_else(|| {
             let folder = folder.display();
             Error::Usage(format!(
                 "a rack is up in {folder} already: take it down first (`unrack rack down`), or give another --state"

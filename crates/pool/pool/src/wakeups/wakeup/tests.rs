@@ -4,15 +4,15 @@
 mod plain {
     use super::super::*;
 
-    fn bell(state: u32) -> Bell {
-        Bell { state: AtomicU32::new(state) }
+    fn bell(state: u32) -> Wakeup {
+        Wakeup { state: AtomicU32::new(state) }
     }
 
     /// A peer that was killed or stopped on its way to sleep announces a sleep for ever.
     #[test]
     fn who_rings_a_peer_gives_up() {
-        assert!(!PeerBell(&bell(ASLEEP)).ring());
-        assert!(PeerBell(&bell(0)).ring(), "nobody sleeps");
+        assert!(!PeerWakeup(&bell(ASLEEP)).wake());
+        assert!(PeerWakeup(&bell(0)).wake(), "nobody sleeps");
     }
 
     /// Any process that may read a bell may sleep on its word. That must not keep rings from the bell's owner.
@@ -39,7 +39,7 @@ mod plain {
                     }
                     // Time for both to sleep: with less, nothing is stolen, and nothing is tested.
                     std::thread::sleep(Duration::from_millis(20));
-                    bell.ring();
+                    bell.wake();
                 });
                 start.elapsed() < Duration::from_secs(60)
             });
@@ -55,7 +55,7 @@ mod plain {
         let bell = bell(0);
         let sleep = || bell.sleep(None, || panic!("as the test wants"));
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(sleep)).is_err());
-        assert!(!bell.ring());
+        assert!(!bell.wake());
     }
 }
 

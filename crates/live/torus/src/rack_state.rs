@@ -16,7 +16,7 @@ use unrack_workload::{Kind, Message};
 
 /// The folder of a rack that is running or was running.
 #[derive(Debug)]
-pub struct Seat(RackFolder);
+pub struct RackState(RackFolder);
 
 #[derive(Serialize, Deserialize)]
 enum Request {
@@ -54,13 +54,13 @@ const BROKEN: &str = "a run before this one broke the rack: take it down, and up
 /// Most bytes of requests that are read from one connection: ten million flows.
 const MOST_BYTES: u64 = 1 << 30;
 
-impl Seat {
+impl RackState {
     /// Finds the rack without switches in this folder, whether it is running or not; `None` if there is none.
     ///
     /// # Errors
     /// [`Error::Usage`] if others may write to the folder.
-    pub fn find(folder: &Path) -> Result<Option<Seat>, Error> {
-        Ok(RackFolder::find(folder, &FILES)?.map(Seat))
+    pub fn find(folder: &Path) -> Result<Option<RackState>, Error> {
+        Ok(RackFolder::find(folder, &FILES)?.map(RackState))
     }
 
     /// Removes the files of a rack whose processes were killed. Returns whether a rack is up or being built in the folder.
@@ -75,8 +75,8 @@ impl Seat {
     ///
     /// # Errors
     /// [`Error::Usage`] if the folder has a rack already, or others may write to it.
-    pub fn claim(folder: &Path, scenario: &str) -> Result<Seat, Error> {
-        RackFolder::claim(folder, &FILES, scenario)?.map(Seat).ok_or_else(|| {
+    pub fn claim(folder: &Path, scenario: &str) -> Result<RackState, Error> {
+        RackFolder::claim(folder, &FILES, scenario)?.map(RackState).ok_or_else(|| {
             let folder = folder.display();
             Error::Usage(format!("there is a rack in {folder} already: take it down first"))
         })

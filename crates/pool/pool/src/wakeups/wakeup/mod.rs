@@ -15,20 +15,20 @@ const ASLEEP: u32 = 1;
 /// One bell, alone on its cache line. At most one thread sleeps on it at a time.
 #[derive(Default)]
 #[repr(C, align(64))]
-pub struct Bell {
+pub struct Wakeup {
     /// [`ASLEEP`], and the number of the sleep.
     state: AtomicU32,
 }
 
 /// Number of the sleep that a ringing thread has already ended, so that it does not end the same sleep twice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Rung(u32);
+pub struct WakesSent(u32);
 
-impl Bell {
+impl Wakeup {
     /// Makes a bell on which no thread sleeps.
     #[cfg(not(loom))]
-    pub(super) const fn new() -> Bell {
-        Bell { state: AtomicU32::new(0) }
+    pub(super) const fn new() -> Wakeup {
+        Wakeup { state: AtomicU32::new(0) }
     }
 
     /// Sleeps until the bell rings or the timeout expires. Does not sleep if `ready` returns true because there is work
@@ -53,36 +53,36 @@ impl Bell {
     ///
     /// The function always terminates, because a thread of this process that announces a sleep sleeps soon. The same is
     /// not true of bells of other processes: see [`PeerBell::ring`].
-    pub fn ring(&self) -> bool {
-        let mut rung = Rung::default();
+    pub fn wake(&self) -> bool {
+        let mut rung = WakesSent::default();
         let mut needed = false;
-        while !self.try_ring(&mut rung) {
+        while !self.try_wake(&mut rung) {
             needed = true;
             yield_now();
         }
-        needed || rung != Rung::default()
+        needed || rung != WakesSent::default()
     }
 
     #[inline]
-    fn try_ring(&self, rung: &mut Rung) -> bool {
+    fn try_wake(&self, rung: &mut WakesSent) -> bool {
         fence(Ordering::SeqCst);
         let state = self.state.load(Ordering::Relaxed);
         state & ASLEEP == 0 || state == rung.0 || self.wake(state, rung)
     }
 
     #[cold]
-    fn wake(&self, state: u32, rung: &mut Rung) -> bool {
+    fn wake(&self, state: u32, rung: &mut WakesSent) -> bool {
         if !futex::wake(&self.state) {
             return self.state.load(Ordering::Relaxed) != state;
         }
-        *rung = Rung(state);
+        *rung = WakesSent(state);
         true
     }
 }
 
 /// Guard that clears the mark of the sleeper, even if the sleeper panics.
 struct Awake<'a> {
-    bell: &'a Bell,
+    bell: &'a Wakeup,
     asleep: u32,
 }
 
@@ -95,21 +95,21 @@ impl Drop for Awake<'_> {
 /// A bell of another process, for ringing. That process may be killed or stopped just after it announced a sleep, or
 /// may announce a sleep and never sleep. Therefore no function here waits for it without a limit.
 #[derive(Clone, Copy)]
-pub struct PeerBell<'a>(&'a Bell);
+pub struct PeerWakeup<'a>(&'a Wakeup);
 
-impl<'a> PeerBell<'a> {
-    pub(super) fn new(bell: &'a Bell) -> Self {
-        PeerBell(bell)
+impl<'a> PeerWakeup<'a> {
+    pub(super) fn new(bell: &'a Wakeup) -> Self {
+        PeerWakeup(bell)
     }
 
     /// Wakes the sleeper, if there is one. Before the call, the caller must have stored the work that the sleeper is to
     /// find. Returns false if the sleeper announced a sleep but no attempt woke it; then the caller must ring again
     /// later.
     #[must_use = "a peer that was not woken finds nothing"]
-    pub fn ring(self) -> bool {
-        let mut rung = Rung::default();
+    pub fn wake(self) -> bool {
+        let mut rung = WakesSent::default();
         for _ in 0..TRIES {
-            if self.0.try_ring(&mut rung) {
+            if self.0.try_wake(&mut rung) {
                 return true;
             }
             yield_now();
@@ -121,15 +121,15 @@ impl<'a> PeerBell<'a> {
     /// asleep yet, or another thread is already waking it; then the caller must ring again. A thread that woke a
     /// sleeper does not wake it a second time in the same sleep.
     #[inline]
-    pub fn try_ring(self, rung: &mut Rung) -> bool {
-        self.0.try_ring(rung)
+    pub fn try_ring(self, rung: &mut WakesSent) -> bool {
+        self.0.try_wake(rung)
     }
 
     /// Returns whether a sleeper is visible that `rung` does not record as woken. This costs a load and no fence, so it
     /// may miss a thread that is just going to sleep. A caller that relies on it alone must ring later, or the sleeper
     /// must check again by itself.
     #[inline]
-    pub fn is_seen_asleep(self, rung: &Rung) -> bool {
+    pub fn is_seen_asleep(self, rung: &WakesSent) -> bool {
         let state = self.0.state.load(Ordering::Relaxed);
         state & ASLEEP != 0 && state != rung.0
     }
