@@ -35,7 +35,7 @@ class ClientOptions(ctypes.Structure):
 class ServerOptions(ctypes.Structure):
     """Layout of `unrack_server_options` in unrack_rpc.h."""
 
-    _fields_ = [("waiting", c_uint32), ("lanes", c_uint32), ("workers", c_uint32)]
+    _fields_ = [("waiting", c_uint32), ("queue_threads", c_uint32), ("workers", c_uint32)]
 
 
 _PLACE = POINTER(c_void_p)

@@ -192,18 +192,18 @@ class Server(Closing):
     If a handler raises an exception other than `Refusal`, the exception is logged and the client gets `Failed`.
     """
 
-    def __init__(self, name: str, *, waiting: Waiting = "adaptive", lanes: int = 1, workers: int = 0) -> None:
+    def __init__(self, name: str, *, waiting: Waiting = "adaptive", queue_threads: int = 1, workers: int = 0) -> None:
         """Creates a service, which has to get its methods before it is started.
 
         Args:
             name: Name under which clients find the service.
             waiting: Way of waiting for calls: `spin` polls, `sleep` sleeps, and `adaptive` polls for a while, then sleeps.
-            lanes: Number of threads that receive calls.
+            queue_threads: Number of threads that receive calls.
             workers: Number of threads that run handlers; 0 runs them on the threads that receive calls.
         """
-        if lanes < 1 or workers < 0:
-            raise ValueError(f"{lanes} lanes and {workers} workers")
-        options = native.ServerOptions(native.WAITING[waiting], lanes, workers)
+        if queue_threads < 1 or workers < 0:
+            raise ValueError(f"{queue_threads} queue threads and {workers} workers")
+        options = native.ServerOptions(native.WAITING[waiting], queue_threads, workers)
         self._handle: Handle | None = Handle(
             "server", "server_new", native.encoded(name), ctypes.byref(options)
         )

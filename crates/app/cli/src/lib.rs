@@ -168,9 +168,9 @@ pub fn main() -> ExitCode {
         Ok(begun) => begun,
         Err(failure) => return failure.tell(),
     };
-    let status = run_verb(verb, begun.undo, begun.seat.as_ref()).unwrap_or_else(CommandFailure::tell);
-    // The seat is dropped last, because the program's parent then learns that the program has ended.
-    drop(begun.seat);
+    let status = run_verb(verb, begun.undo, begun.placeholder.as_ref()).unwrap_or_else(CommandFailure::tell);
+    // The placeholder is dropped last, because the program's parent then learns that the program has ended.
+    drop(begun.placeholder);
     status
 }
 
@@ -178,7 +178,7 @@ pub fn main() -> ExitCode {
 #[derive(Default)]
 struct PreparedVerb {
     /// Seat of the program that `run` becomes.
-    seat: Option<Placeholder>,
+    placeholder: Option<Placeholder>,
     /// Shell that reverts the changes that `swap` makes to the machine.
     undo: Option<Undo>,
 }
@@ -196,7 +196,7 @@ fn begin(verb: &Verb) -> Result<PreparedVerb, CommandFailure> {
             Ok(PreparedVerb::default())
         }
         Verb::Run(args) => {
-            Ok(PreparedVerb { seat: unrack_paging::become_placeholder(&args.command)?, undo: None })
+            Ok(PreparedVerb { placeholder: unrack_paging::become_placeholder(&args.command)?, undo: None })
         }
         Verb::Compare(_) | Verb::Map(_) | Verb::Lines(_) | Verb::Runs => {
             unrack_paging::stand_guard()?;
@@ -207,18 +207,22 @@ fn begin(verb: &Verb) -> Result<PreparedVerb, CommandFailure> {
             // existed before it.
             let undo = Undo::stand_by()?;
             unrack_paging::stand_guard()?;
-            Ok(PreparedVerb { seat: None, undo: Some(undo) })
+            Ok(PreparedVerb { placeholder: None, undo: Some(undo) })
         }
         _ => Ok(PreparedVerb::default()),
     }
 }
 
-fn run_verb(verb: Verb, undo: Option<Undo>, seat: Option<&Placeholder>) -> Result<ExitCode, CommandFailure> {
+fn run_verb(
+    verb: Verb,
+    undo: Option<Undo>,
+    placeholder: Option<&Placeholder>,
+) -> Result<ExitCode, CommandFailure> {
     match verb {
         Verb::Compare(args) => compare::main(args),
         Verb::Map(args) => map::main(args),
         Verb::Lines(args) => lines::main(args),
-        Verb::Run(args) => run::main(args, seat),
+        Verb::Run(args) => run::main(args, placeholder),
         Verb::Swap(args) => swap::main(args, undo.expect("it was begun with the verb")),
         Verb::Memory(args) => memory::main(args),
         Verb::Keys(args) => keys::main(args),

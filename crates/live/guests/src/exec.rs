@@ -27,10 +27,10 @@ const BROKEN_PIPE: u8 = 128 + libc::SIGPIPE as u8;
 ///
 /// # Errors
 /// [`Error::Usage`] if the host is not up, or if the command line is too long; [`Error::Broken`] if the host ends before the program.
-pub fn exec(seat: &GuestRackState, host: &str, words: &[OsString]) -> Result<GuestExit, Error> {
+pub fn exec(rack_state: &GuestRackState, host: &str, words: &[OsString]) -> Result<GuestExit, Error> {
     let broken = |why: std::io::Error| Error::Broken(format!("host `{host}` cannot be reached: {why}"));
     let signals = Blocked::start().map_err(broken)?;
-    let mut from = seat.open(host)?;
+    let mut from = rack_state.open(host)?;
     let to = Arc::new(Mutex::new(from.get_ref().try_clone().map_err(broken)?));
     let start = Frame::Start { program: NUMBER, it: program(words) };
     send(&to, &start).map_err(|why| match why.kind() {

@@ -50,10 +50,10 @@ struct Keeper {
 /// # Errors
 /// [`Error::Lacking`] if the machine cannot run guests; [`Error::Broken`] if a guest does not boot.
 pub fn serve(folder: &Path, agent: &Path, mut tell: impl FnMut(BootStep) -> bool) -> Result<(), Error> {
-    let Some(seat) = GuestRackState::find(folder)? else {
+    let Some(rack_state) = GuestRackState::find(folder)? else {
         return Err(Error::Usage(format!("no rack was claimed in {}", folder.display())));
     };
-    let rack = seat.scenario()?;
+    let rack = rack_state.scenario()?;
     check_machine()?;
     let kernel = InstalledKernel::find()?;
     let version = kernel.version.clone();
@@ -71,7 +71,7 @@ pub fn serve(folder: &Path, agent: &Path, mut tell: impl FnMut(BootStep) -> bool
         (0..).zip(rack.host).map(|(number, host)| Arc::new(RackGuest::new(number, host, folder))).collect();
     let keeper = Arc::new(Keeper { common: Arc::new(common), guests });
     let (leave, left) = channel();
-    let listener = seat.listen()?;
+    let listener = rack_state.listen()?;
     let answering = keeper.clone();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
@@ -83,11 +83,11 @@ pub fn serve(folder: &Path, agent: &Path, mut tell: impl FnMut(BootStep) -> bool
     let built = keeper.boot(is_awaited, &mut tell);
     if let Ok(true) = built {
         // If a user removes the folder, no request can reach the rack any more, so the rack ends.
-        while left.recv_timeout(LOOK_AFTER).is_err() && seat.is_there() {}
+        while left.recv_timeout(LOOK_AFTER).is_err() && rack_state.is_there() {}
     }
     keeper.guests.iter().for_each(|guest| _ = guest.kill());
     match built {
-        Ok(false) => seat.remove(),
+        Ok(false) => rack_state.remove(),
         built => built.map(drop),
     }
 }

@@ -21,7 +21,7 @@
 //! | [`report`] | outcomes of messages |
 //! | [`emulation`] | the whole rack |
 //! | [`udp`] | links between machines |
-//! | [`seat`] | a rack that is running, and requests to it |
+//! | [`rack_state`] | a rack that is running, and requests to it |
 //!
 //! - **The rate and delay of a link are times.** The node that queues a packet computes when the packet arrives at the other end, as in the
 //!   simulator. The ring carries the packet with this time, and the receiving thread takes the packet when the time has come. Therefore a

@@ -9,13 +9,13 @@
 use core::ffi::{CStr, c_char, c_int};
 use core::panic::PanicInfo;
 use unrack_pager::sys::{self, OURS};
-use unrack_pager::{attached, bare_thread, blocking, den, gate, handed, heap, pins};
+use unrack_pager::{attached, bare_thread, blocking, gate, handed, heap, pins, reserved_region};
 
 // Functions on bytes, which compiled code calls.
 core::arch::global_asm!(include_str!("../../pager/bytes.s"));
 
 #[global_allocator]
-static HEAP: heap::Heap = heap::Heap;
+static HEAP: heap::PagerHeap = heap::PagerHeap;
 
 #[panic_handler]
 fn panic(_: &PanicInfo) -> ! {
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn begin(path: *const c_char, is_late: usize) -> isize {
     bare_thread::hide_threads();
     let start = if is_late == 0 { blocking::start } else { blocking::start_late };
     sys::refuse_huge_pages();
-    match den::reserve().and_then(|()| attached::attach(path)).and_then(start) {
+    match reserved_region::reserve().and_then(|()| attached::attach(path)).and_then(start) {
         Ok(()) => pins::table().addr() as isize,
         Err(error) => -(error.raw_os_error() as isize),
     }

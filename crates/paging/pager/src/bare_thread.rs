@@ -20,7 +20,7 @@ pub fn hide_threads() {
     UNTRACED.store(true, Relaxed);
 }
 
-/// Starts a thread on stack `stack` of the den, with the caller's signal mask. The thread shares the program's table of open files only if
+/// Starts a thread on stack `stack` of the reserved region, with the caller's signal mask. The thread shares the program's table of open files only if
 /// `shares_files` is set. Otherwise the program cannot see, close or inherit the thread's descriptors, and the thread keeps none of the
 /// program's files open.
 ///

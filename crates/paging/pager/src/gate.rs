@@ -2,7 +2,7 @@
 //!
 //! A fork copies the address space, but the child does not get contents that are in the parent's arena at that moment. Therefore a thread
 //! that is about to fork closes the *gate*, and the pager takes no page out while the gate is closed. If some pages are out of the program,
-//! the thread also rings the *doorbell*, a page of the den that is always missing: before the pager answers that fault, it puts every page
+//! the thread also rings the *doorbell*, a page of the reserved region that is always missing: before the pager answers that fault, it puts every page
 //! back.
 //!
 //! `CLOSED` and `BUSY` are the two flags of Dekker's algorithm: the forking thread writes `CLOSED` and then reads `BUSY`; the pager writes
@@ -185,7 +185,7 @@ fn ring() {
     // SAFETY: the doorbell has no contents. Dropping it makes the next read a fault.
     unsafe { reserved_region::forget(bell, reserved_region::DOORBELL_BYTES) };
     // SAFETY: mapped and readable. The read returns when the pager has answered.
-    unsafe { (bell as *const AtomicUsize).as_ref() }.expect("the den is reserved").load(Relaxed);
+    unsafe { (bell as *const AtomicUsize).as_ref() }.expect("the reserved region is reserved").load(Relaxed);
 }
 
 /// Reason that is reported when a program is ended because it calls `userfaultfd`.

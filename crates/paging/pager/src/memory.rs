@@ -44,18 +44,18 @@ impl Memory {
         Ok(Memory { uffd, maps, statm, pagemap })
     }
 
-    /// Moves the program's pages at `address` into empty pages of the den.
+    /// Moves the program's pages at `address` into empty pages of the reserved region.
     pub(crate) fn take(&self, den: usize, address: usize, len: usize) -> Moved {
         moves::take(&self.uffd, self.pagemap.as_fd(), den, address, len)
     }
 
-    /// Moves pages of the den into the program; if `wake`, wakes the threads that wait for them.
+    /// Moves pages of the reserved region into the program; if `wake`, wakes the threads that wait for them.
     pub(crate) fn give(&self, address: usize, den: usize, len: usize, wake: bool) -> Moved {
         moves::give(&self.uffd, self.pagemap.as_fd(), address, den, len, wake)
     }
 
-    /// Copies an evicted page from the den into memory that is currently not writable, or is locked, where the kernel refuses a move. The
-    /// den's page keeps its contents.
+    /// Copies an evicted page from the reserved region into memory that is currently not writable, or is locked, where the kernel refuses a move. The
+    /// reserved region's page keeps its contents.
     pub(crate) fn copy(&self, control: &ControlHead, address: usize, den: usize) -> Result<(), Errno> {
         if pagemap::is_filled(self.pagemap.as_fd(), den) != Some(true) {
             gate::die(control, gate::EMPTY);

@@ -6,7 +6,7 @@
 //! (August 2026). The pager cannot trust such a count, because it would wait endlessly for a page whose recorded location is wrong, or read
 //! the page as zeros.
 //!
-//! Only the pager uses the den. Therefore the end of each move that lies in the den can be checked: `pagemap` shows whether the page is
+//! Only the pager uses the reserved region. Therefore the end of each move that lies in the reserved region can be checked: `pagemap` shows whether the page is
 //! there.
 
 use crate::pagemap::is_filled;
@@ -17,13 +17,13 @@ use rustix::io::Errno;
 /// Number of bytes that were moved, and the reason if fewer than requested were moved.
 pub type Moved = (usize, Result<(), Errno>);
 
-/// Moves the program's pages at `address` into empty pages of the den.
+/// Moves the program's pages at `address` into empty pages of the reserved region.
 pub fn take(uffd: &Uffd, pagemap: BorrowedFd, den: usize, address: usize, len: usize) -> Moved {
     let told = uffd.move_pages(den, address, len, false);
     recount(told, len, |done| is_filled(pagemap, den + done) == Some(true))
 }
 
-/// Moves pages of the den into the program; if `wake`, wakes the threads that wait for them.
+/// Moves pages of the reserved region into the program; if `wake`, wakes the threads that wait for them.
 pub fn give(uffd: &Uffd, pagemap: BorrowedFd, address: usize, den: usize, len: usize, wake: bool) -> Moved {
     let told = uffd.move_pages(address, den, len, wake);
     let moved = recount(told, len, |done| is_filled(pagemap, den + done) == Some(false));

@@ -1,10 +1,10 @@
-//! The den: one region of a process's address space that belongs to the pager.
+//! The reserved region: one region of a process's address space that belongs to the pager.
 //!
 //! ```text
 //! | heap | stacks | doorbell | landings | blocks | arena: one slot per tracked page |
 //! ```
-//! The whole den is reserved at once without access rights and opened piece by piece, so that its unused parts cost only address space. The
-//! pager never tracks an address in the den.
+//! The whole reserved region is reserved at once without access rights and opened piece by piece, so that its unused parts cost only address space. The
+//! pager never tracks an address in the reserved region.
 
 use crate::sys::PAGE;
 use core::ffi::c_void;
@@ -33,16 +33,16 @@ const DOORBELL_AT: usize = STACKS_AT + STACKS * STACK_BYTES;
 const LANDINGS_AT: usize = DOORBELL_AT + DOORBELL_BYTES;
 const BLOCKS_AT: usize = LANDINGS_AT + LANDINGS * PAGE;
 const ARENA_AT: usize = BLOCKS_AT + (BLOCKS + 1) * BLOCK_BYTES;
-/// Offsets in the den of the memory that holds the pager's own state: first the heap and the stacks, then the blocks.
+/// Offsets in the reserved region of the memory that holds the pager's own state: first the heap and the stacks, then the blocks.
 pub(crate) const OWN: [core::ops::Range<usize>; 2] = [0..DOORBELL_AT, BLOCKS_AT..ARENA_AT];
-/// Bytes of address space that the den reserves in each process.
+/// Bytes of address space that the reserved region reserves in each process.
 pub const LEN: usize = ARENA_AT + ARENA_SLOTS * PAGE;
 
 static BASE: AtomicUsize = AtomicUsize::new(0);
 /// Bytes of the arena that are usable.
 static ARENA_OPENED: AtomicUsize = AtomicUsize::new(0);
 
-/// Reserves the den unless it is reserved already. Must be called in the program's first thread, before any other function of this module.
+/// Reserves the reserved region unless it is reserved already. Must be called in the program's first thread, before any other function of this module.
 ///
 /// # Errors
 /// `ENOMEM` if the address space, or the part of it that this process may reserve (`ulimit -v`), has no room for [`LEN`] bytes.
@@ -61,19 +61,19 @@ pub fn reserve() -> Result<(), Errno> {
     open(STACKS_AT, STACKS * STACK_BYTES)
 }
 
-/// Unmaps the den; the opposite of [`reserve`].
+/// Unmaps the reserved region; the opposite of [`reserve`].
 ///
 /// # Safety
-/// The den is no longer in use.
+/// The reserved region is no longer in use.
 pub(crate) unsafe fn release() {
     let base = BASE.swap(0, Relaxed);
     if base != 0 {
-        // SAFETY: the caller guarantees that the den is not in use; it is our own mapping.
+        // SAFETY: the caller guarantees that the reserved region is not in use; it is our own mapping.
         let _ = unsafe { rustix::mm::munmap(base as *mut c_void, LEN) };
     }
 }
 
-/// Excludes the den from the address spaces of children of this process, because they get no pager.
+/// Excludes the reserved region from the address spaces of children of this process, because they get no pager.
 pub(crate) fn keep_from_children() {
     // SAFETY: our own mapping, whose contents stay as they are.
     let _ = unsafe { rustix::mm::madvise(heap() as *mut c_void, LEN, Advice::LinuxDontFork) };
@@ -83,7 +83,7 @@ fn is_reserved() -> bool {
     BASE.load(Relaxed) != 0
 }
 
-/// Returns whether an address is in the den.
+/// Returns whether an address is in the reserved region.
 pub fn contains(address: usize) -> bool {
     address.wrapping_sub(BASE.load(Relaxed)) < LEN
 }
@@ -191,10 +191,10 @@ fn open(at: usize, len: usize) -> Result<(), Errno> {
     unsafe { rustix::mm::mprotect(start, len, MprotectFlags::READ | MprotectFlags::WRITE) }
 }
 
-/// Drops the contents of a range of the den: afterwards its pages read as zero, or are missing.
+/// Drops the contents of a range of the reserved region: afterwards its pages read as zero, or are missing.
 ///
 /// # Safety
-/// The contents of `[at, at+len)`, which must be in the den, are not used again.
+/// The contents of `[at, at+len)`, which must be in the reserved region, are not used again.
 pub unsafe fn forget(at: usize, len: usize) {
     // SAFETY: the range is ours, and the caller guarantees that its contents are not needed. The call cannot fail on a mapped private
     // range.

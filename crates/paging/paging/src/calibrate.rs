@@ -83,7 +83,7 @@ pub fn calibrate(mode: FaultMode, until: Option<Instant>) -> Result<Calibration,
     })?;
     let setup = RunSetup {
         footprint: None,
-        seat: None,
+        placeholder: None,
         grace: None,
         read_ahead: 0,
         local: Bytes::new(LOCAL_PAGES * proc::PAGE),

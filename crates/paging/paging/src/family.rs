@@ -23,8 +23,8 @@ pub(crate) struct ProcessFamily {
     own: u32,
     /// Value of [`MARK_VARIABLE`] by which to find processes that are not descendants of this process.
     mark: Option<String>,
-    /// Members that are not descendants of this process, with their start times: the program in its seat, and every process that was seen
-    /// below it. They are remembered because orphans of the seat are not reparented to this process.
+    /// Members that are not descendants of this process, with their start times: the program in its placeholder, and every process that was seen
+    /// below it. They are remembered because orphans of the placeholder are not reparented to this process.
     elsewhere: RefCell<HashMap<u32, u64>>,
 }
 

@@ -1,5 +1,5 @@
 //! Splits `unrack` into two processes: a guard, and a worker that does the work. The user started either the guard itself or a process that
-//! becomes the program ([`crate::seat`]).
+//! becomes the program ([`crate::placeholder`]).
 //!
 //! Two processes are needed because a process that is killed (`kill -9`, out of memory) cannot end the processes that it started. If the
 //! worker is killed, its descendants become children of the guard, whatever they did to detach themselves, because the guard is their next

@@ -64,8 +64,8 @@ pub(crate) struct Launch<'a> {
     /// Time at which the program is ended if it still runs.
     pub until: Option<Instant>,
     /// Process that becomes the program; `None` if a child of this process becomes it.
-    pub seat: Option<&'a Placeholder>,
-    /// If false, the program is started as a child of this process even if there is a seat.
+    pub placeholder: Option<&'a Placeholder>,
+    /// If false, the program is started as a child of this process even if there is a placeholder.
     pub may_be_traced: bool,
     /// Time that processes may continue after their program has ended.
     pub grace: Duration,
@@ -88,10 +88,10 @@ impl Launch<'_> {
         let until = self.until;
         let handler = self.handler.take();
         let must_be_traced = self.job.program.entrance == PagerEntry::Agent && handler.is_some();
-        let (family, program) = match self.seat {
-            Some(seat) => match seat.give_to(&self, handler)? {
+        let (family, program) = match self.placeholder {
+            Some(placeholder) => match placeholder.give_to(&self, handler)? {
                 Some((pid, tracer)) => {
-                    let family = family.with_mark(Some(seat.mark().into())).with_program(pid);
+                    let family = family.with_mark(Some(placeholder.mark().into())).with_program(pid);
                     (family, LaunchedProcess::InItsSeat(pid, tracer))
                 }
                 None if must_be_traced => return Err(self.cannot_run()(Errno::PERM.into())),
@@ -99,8 +99,8 @@ impl Launch<'_> {
             },
             None => (family, self.spawn(handler.filter(|_| must_be_traced))?),
         };
-        let (seat, grace) = (self.seat, self.grace);
-        let run = ProgramRun { watch: &watch, family: &family, program, seat, started, until, grace };
+        let (placeholder, grace) = (self.placeholder, self.grace);
+        let run = ProgramRun { watch: &watch, family: &family, program, placeholder, started, until, grace };
         let outcome = run.to_the_end(observer);
         if let (Err(why), LaunchedProcess::InItsSeat(_, tracer)) = (&outcome, &run.program) {
             run.end_with(tracer, why.status());
@@ -233,7 +233,7 @@ impl Drain {
 enum LaunchedProcess<'a> {
     /// A child of this process, with its tracer if it is traced. The tracer lives as long as this value.
     AsOurChild(u32, #[expect(dead_code, reason = "dropped with the run")] Option<Tracer>),
-    /// A process in its seat. Its parent gets the exit status only when the seat is dropped.
+    /// A placeholder process. Its parent gets the exit status only when the placeholder is dropped.
     InItsSeat(u32, &'a Tracer),
 }
 
@@ -256,7 +256,7 @@ struct ProgramRun<'a> {
     watch: &'a SignalGuard,
     family: &'a ProcessFamily,
     program: LaunchedProcess<'a>,
-    seat: Option<&'a Placeholder>,
+    placeholder: Option<&'a Placeholder>,
     started: Instant,
     until: Option<Instant>,
     grace: Duration,
@@ -269,7 +269,7 @@ impl ProgramRun<'_> {
             if let Some(status) = self.program.ended() {
                 return Ok((status, self.started.elapsed()));
             }
-            if guard::is_lost() || self.is_seat_lost() {
+            if guard::is_lost() || self.is_placeholder_lost() {
                 return Err(PagingError::Interrupted(libc::SIGTERM));
             }
             self.forward_signals();
@@ -290,12 +290,13 @@ impl ProgramRun<'_> {
         }
     }
 
-    /// Returns whether the seat's process, which the user started, was killed although the program runs outside it.
-    fn is_seat_lost(&self) -> bool {
-        matches!(self.program, LaunchedProcess::AsOurChild(..)) && self.seat.is_some_and(Placeholder::is_lost)
+    /// Returns whether the placeholder's process, which the user started, was killed although the program runs outside it.
+    fn is_placeholder_lost(&self) -> bool {
+        matches!(self.program, LaunchedProcess::AsOurChild(..))
+            && self.placeholder.is_some_and(Placeholder::is_lost)
     }
 
-    /// Returns the signals that asked for the end of the run. A program in its seat handles its signals itself, unless it is stuck.
+    /// Returns the signals that asked for the end of the run. A program in its placeholder handles its signals itself, unless it is stuck.
     fn asked_to_end(&self, observer: &dyn RunObserver) -> EndRequests {
         match &self.program {
             LaunchedProcess::AsOurChild(..) => self.watch.asked_to_end(),
@@ -305,7 +306,7 @@ impl ProgramRun<'_> {
     }
 
     fn forward_signals(&self) {
-        // A program in its seat receives signals directly.
+        // A program in its placeholder receives signals directly.
         if let LaunchedProcess::AsOurChild(pid, _) = self.program {
             for signal in self.watch.take_forwards().filter_map(Signal::from_named_raw) {
                 family::send(pid, signal);

@@ -56,8 +56,8 @@ pub struct RunSetup<'a> {
     pub output: OutputTarget,
     /// Time at which the program is ended if it still runs.
     pub until: Option<Instant>,
-    /// Process that becomes the program. Its parent gets the program's exit status when the seat is dropped.
-    pub seat: Option<&'a Placeholder>,
+    /// Process that becomes the program. Its parent gets the program's exit status when the placeholder is dropped.
+    pub placeholder: Option<&'a Placeholder>,
     /// Time that processes may continue after the program has ended; `None` means 500 ms.
     pub grace: Option<Duration>,
     /// Most pages that are fetched ahead at once in blocking mode; 0 disables read-ahead.
@@ -193,7 +193,7 @@ pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, Pagi
         environment,
         output: &setup.output,
         until: setup.until,
-        seat: setup.seat,
+        placeholder: setup.placeholder,
         // Fast mode excludes tracing, because each signal stops a traced thread, and fast mode handles faults and system calls by signals.
         may_be_traced: setup.calibration.mode != FaultMode::Fast,
         grace: setup.grace.unwrap_or(launch::GRACE),

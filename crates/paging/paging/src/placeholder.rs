@@ -1,17 +1,17 @@
-//! The process that the user started (the seat), which becomes the program.
+//! The process that the user started (the placeholder), which becomes the program.
 //!
 //! Shells, pid files and supervisors identify a command by the process that they started, send signals to that process, and wait for it.
-//! Therefore `unrack run` does not keep that process for itself: the process waits in a *seat* while a guard and its worker
+//! Therefore `unrack run` does not keep that process for itself: the process waits in a *placeholder* while a guard and its worker
 //! ([`crate::guard`]) prepare the run, and then executes the program. The worker traces the program ([`crate::trace`]), and makes its end
 //! visible to its parent only after the summary is written.
 //!
 //! ```text
-//! seat ---------------------------- becomes the program ------------ ends, stays a zombie ---- is reaped
+//! placeholder ---------------------------- becomes the program ------------ ends, stays a zombie ---- is reaped
 //!   |  (handed to init)                   ^                                 |                       ^
 //!   +--> guard --> worker: footprint, ... +-- traces, watches ------------- +--> summary, JSON -----+
 //! ```
 //! The guard is not a child of the program, because the program may wait for all its children. If tracing is not permitted, the program
-//! runs as a child of the worker, and the seat forwards signals and exits with the program's status.
+//! runs as a child of the worker, and the placeholder forwards signals and exits with the program's status.
 
 use crate::family::MARK_VARIABLE;
 use crate::guard::{self, ForkSide};
@@ -28,12 +28,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-/// Process number of the guard, set in the seat; 0 if it is not known yet.
+/// Process number of the guard, set in the placeholder; 0 if it is not known yet.
 static GUARD: AtomicI32 = AtomicI32::new(0);
 
-/// The worker's end of the connection to the seat.
+/// The worker's end of the connection to the placeholder.
 pub struct Placeholder {
-    /// Process number of the seat, which becomes the program.
+    /// Process number of the placeholder, which becomes the program.
     pid: u32,
     line: OwnedFd,
     acceptor: Cell<Option<TraceAcceptor>>,
@@ -41,7 +41,7 @@ pub struct Placeholder {
     mark: String,
 }
 
-/// Makes this process a seat, which will become the program. Returns in the worker only. Returns `None` if this process is the first of a
+/// Makes this process a placeholder, which will become the program. Returns in the worker only. Returns `None` if this process is the first of a
 /// container: all other processes of the container end with the first one, so the program gets a separate process.
 ///
 /// Must be called first in `main`, instead of [`crate::stand_guard`], because the worker is a copy of the calling thread alone.
@@ -99,9 +99,9 @@ enum MessageTag {
     End,
     /// From the worker: the program's path and environment variables, with the descriptor of its standard input if it has one.
     Become,
-    /// From the seat to the worker: tracing is not permitted, for this reason.
+    /// From the placeholder to the worker: tracing is not permitted, for this reason.
     Untraced,
-    /// From the seat to the worker: the program cannot be executed, for this reason.
+    /// From the placeholder to the worker: the program cannot be executed, for this reason.
     Failed,
 }
 
@@ -149,7 +149,7 @@ fn hear(line: &OwnedFd) -> Option<SeatMessage> {
     }
 }
 
-/// Waits in the seat until this process executes the program, or exits.
+/// Waits in the placeholder until this process executes the program, or exits.
 fn wait_in(line: OwnedFd, request: TraceRequest, command: &[OsString]) -> ! {
     for signal in FOR_THE_PROGRAM {
         take_over(signal, pass_on);
@@ -228,7 +228,7 @@ fn become_program(heard: &SeatMessage, command: &[OsString]) -> i32 {
 }
 
 impl Placeholder {
-    /// Returns the process number of the seat, which becomes the program.
+    /// Returns the process number of the placeholder, which becomes the program.
     pub fn pid(&self) -> u32 {
         self.pid
     }
@@ -238,7 +238,7 @@ impl Placeholder {
         &self.mark
     }
 
-    /// Makes the seat execute the program. If there is a `handler`, it handles the program's ptrace stops. Returns the program's process
+    /// Makes the placeholder execute the program. If there is a `handler`, it handles the program's ptrace stops. Returns the program's process
     /// number and its tracer, or `None` if tracing is not permitted.
     ///
     /// # Errors
@@ -271,10 +271,10 @@ impl Placeholder {
         Ok(self.tracer.get().map(|tracer| (self.pid, tracer)))
     }
 
-    /// Returns whether the process in the seat has ended.
+    /// Returns whether the process in the placeholder has ended.
     pub(crate) fn is_lost(&self) -> bool {
         use rustix::net::{RecvFlags, recv};
-        // The seat sends no further messages before it ends, so end of file means that it has ended.
+        // The placeholder sends no further messages before it ends, so end of file means that it has ended.
         matches!(recv(&self.line, &mut [0u8; 1], RecvFlags::DONTWAIT | RecvFlags::PEEK), Ok((_, 0)))
     }
 

@@ -40,7 +40,7 @@ pub fn timed(
         environment: Vec::new(),
         output,
         until,
-        seat: None,
+        placeholder: None,
         may_be_traced: true,
         grace: launch::GRACE,
         handler: None,

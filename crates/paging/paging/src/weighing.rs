@@ -56,7 +56,7 @@ fn native_with(
         environment: Vec::new(),
         output,
         until,
-        seat: None,
+        placeholder: None,
         may_be_traced: true,
         grace: launch::GRACE,
         handler: None,

@@ -9,7 +9,7 @@
 //! | [`manager`] | owns the memory, records the holder of each part, reclaims the memory of dead processes |
 //! | [`client`] | a process's connection: services, channels, segments |
 //! | [`arena`] | the allocator: buffers in leased sections |
-//! | [`bells`] | futexes on which processes sleep until a peer rings |
+//! | [`wakeups`] | futexes on which processes sleep until a peer rings |
 //! | [`cache_control`] | access to cache lines that others write: coherent memory, incoherent memory, or a model of it |
 //! | [`space`] | the pool's address space in a process |
 //! | [`hosts`] | hosts that share one device: which host holds which sections, and messages between their managers |
@@ -38,7 +38,7 @@ pub use arena::{Arena, Buffer, Cache};
 pub use cache_control::LINE;
 pub use client::{Channel, Client, Error, Offer, Pin, Segment, Service};
 pub use manager::{Manager, Options};
-pub use wakeups::{BELLS, LOST_RING, PeerWakeup, WakesSent, Wakeup, Wakeups};
+pub use wakeups::{LOST_RING, PeerWakeup, WAKEUPS, WakesSent, Wakeup, Wakeups};
 
 /// Size of a section in bytes: one huge page (DRack §4.2).
 pub const SECTION: u64 = 2 << 20;

@@ -142,7 +142,7 @@ typedef struct {
   // `UNRACK_WAITING_ADAPTIVE`, `_SPIN` or `_SLEEP`.
   uint32_t waiting;
   // Number of threads that poll for calls. 0: 1.
-  uint32_t lanes;
+  uint32_t queue_threads;
   // Number of threads that run handlers. 0: the thread that finds a call runs it to its end.
   uint32_t workers;
 } unrack_server_options;

@@ -24,7 +24,7 @@ pub(crate) struct ServerOptions {
     /// `UNRACK_WAITING_ADAPTIVE`, `_SPIN` or `_SLEEP`.
     pub waiting: u32,
     /// Number of threads that poll for calls. 0: 1.
-    pub lanes: u32,
+    pub queue_threads: u32,
     /// Number of threads that run handlers. 0: the thread that finds a call runs it to its end.
     pub workers: u32,
 }
@@ -109,7 +109,7 @@ impl ServerOptions {
     fn options(&self) -> Result<Options, CallFailure> {
         Ok(Options {
             waiting: border::waiting(self.waiting)?,
-            lanes: (self.lanes as usize).max(1),
+            queue_threads: (self.queue_threads as usize).max(1),
             workers: self.workers as usize,
             ..Options::default()
         })

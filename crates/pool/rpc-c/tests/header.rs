@@ -29,18 +29,18 @@ const INTRODUCTION: &str = "\
  */";
 
 const NAMES: [(&str, &str); 20] = [
-    ("Status", "unrack_status"),
-    ("Failure", "unrack_error"),
+    ("CallStatus", "unrack_status"),
+    ("CallFailure", "unrack_error"),
     ("Client", "unrack_client"),
     ("ClientOptions", "unrack_client_options"),
     ("Call", "unrack_call"),
     ("Server", "unrack_server"),
     ("ServerOptions", "unrack_server_options"),
-    ("Incoming", "unrack_incoming"),
+    ("HandledCall", "unrack_incoming"),
     ("Handler", "unrack_handler"),
-    ("Kept", "unrack_kept"),
+    ("MappedMessages", "unrack_kept"),
     ("Stream", "unrack_stream"),
-    ("Opener", "unrack_opener"),
+    ("StreamOpener", "unrack_opener"),
     ("Source", "unrack_source"),
     ("Closer", "unrack_closer"),
     ("Endpoint", "unrack_endpoint"),

@@ -47,7 +47,7 @@ macro_rules! calls {
         #[allow(non_upper_case_globals)]
         mod found {
             use super::*;
-            $(pub(super) static $name: Next = Next::new(
+            $(pub(super) static $name: NextFunction = NextFunction::new(
                 match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                     Ok(name) => name,
                     Err(_) => unreachable!(),

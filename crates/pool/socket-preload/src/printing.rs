@@ -24,7 +24,7 @@ extern "C" fn refuse() -> c_int {
 
 macro_rules! printers {
     ($($name:ident, $found:ident, $text:literal;)*) => {$(
-        static $found: Next = Next::new($text);
+        static $found: NextFunction = NextFunction::new($text);
 
         #[doc = concat!("Wraps `", stringify!($name), "`, whose first argument is a descriptor.")]
         ///

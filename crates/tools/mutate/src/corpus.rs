@@ -249,7 +249,7 @@ fn pool_messages() -> Vec<Vec<u8>> {
         pool::first(&pool::Hello { name: "a".into(), again: Some(pool::ClientId(5)) }),
         ask(pool::Request::Lease { sections: 3 }),
         ask(pool::Request::Register { service: "kv".into() }),
-        ask(pool::Request::Open { service: "kv".into(), greeting: vec![1, 2, 3], bell: 4 }),
+        ask(pool::Request::Open { service: "kv".into(), greeting: vec![1, 2, 3], wakeup: 4 }),
         ask(pool::Request::Close { channel: pool::ChannelId(9) }),
     ]
 }

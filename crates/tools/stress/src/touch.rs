@@ -21,10 +21,10 @@ pub(crate) struct TouchOptions {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: u16,
     /// Order in which pages are touched
-    #[arg(long, value_enum, default_value_t = Order::Random)]
+    #[arg(long, value_enum, default_value_t = TouchOrder::Random)]
     order: TouchOrder,
     /// Access to each page
-    #[arg(long, value_enum, default_value_t = Access::Write)]
+    #[arg(long, value_enum, default_value_t = TouchPattern::Write)]
     access: TouchPattern,
     /// Print one line of JSON instead of text
     #[arg(long)]

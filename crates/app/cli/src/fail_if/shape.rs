@@ -102,7 +102,7 @@ struct Nothing<'a>(&'a mut ValueShape);
 macro_rules! numbers {
     ($($method:ident)*) => {
         $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-            *self.0 = Shape::Number;
+            *self.0 = ValueShape::Number;
             visitor.visit_u64(0)
         })*
     };
@@ -111,7 +111,7 @@ macro_rules! numbers {
 macro_rules! texts {
     ($($method:ident)*) => {
         $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-            *self.0 = Shape::NoNumber;
+            *self.0 = ValueShape::NoNumber;
             visitor.visit_str("")
         })*
     };

@@ -66,10 +66,10 @@ pub(super) fn up(
     let machines = among.machines()?;
     // Trying the gateways here reports an error at once; otherwise only the background process would notice it.
     Emulation::try_gateways(&plan, &among.gateways)?;
-    let seat = RackState::claim(folder, &scenario.explain())?;
-    if let Err(failure) = leave_behind(&seat, among, folder) {
+    let rack_state = RackState::claim(folder, &scenario.explain())?;
+    if let Err(failure) = leave_behind(&rack_state, among, folder) {
         // The first error is more informative than an error of this call.
-        let _ = seat.down();
+        let _ = rack_state.down();
         return Err(failure);
     }
     let topology = scenario.network.topology.kind();
@@ -79,10 +79,10 @@ pub(super) fn up(
 }
 
 /// Starts the background process of the nodes, and waits until it accepts requests.
-fn leave_behind(seat: &RackState, among: &Among, folder: &Path) -> Result<(), CommandFailure> {
+fn leave_behind(rack_state: &RackState, among: &Among, folder: &Path) -> Result<(), CommandFailure> {
     let failed =
         |why: std::io::Error| CommandFailure::Failed(format!("the rack's process cannot be started: {why}"));
-    let log = std::fs::File::create(seat.log()).map_err(failed)?;
+    let log = std::fs::File::create(rack_state.log()).map_err(failed)?;
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
     command
         .args(["rack", "__serve", "--state"])
@@ -103,7 +103,7 @@ fn leave_behind(seat: &RackState, among: &Among, folder: &Path) -> Result<(), Co
             // The process may have ended already.
             let _ = child.kill();
             let _ = child.wait();
-            let log = std::fs::read_to_string(seat.log()).unwrap_or_default();
+            let log = std::fs::read_to_string(rack_state.log()).unwrap_or_default();
             Err(CommandFailure::Failed(log.trim().trim_start_matches("unrack: ").into()))
         }
     }
@@ -113,15 +113,15 @@ const READY: &str = "ready\n";
 
 /// Serves the rack's nodes in this process, until the rack is taken down.
 pub(super) fn serve(among: &Among, folder: &Path) -> Result<(), CommandFailure> {
-    let seat = find(folder)?;
-    let plan = load(&seat.scenario(), &[])?.plan;
+    let rack_state = find(folder)?;
+    let plan = load(&rack_state.scenario(), &[])?.plan;
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let emulation = match among.machines()? {
         Some(machines) => Emulation::start_part(plan, cores, &machines)?,
         None => Emulation::start_bridged(plan, cores, &among.gateways)?,
     };
     let mut told = Ok(());
-    seat.serve(emulation, || told = print(READY))?;
+    rack_state.serve(emulation, || told = print(READY))?;
     told
 }
 
@@ -151,8 +151,8 @@ pub(super) fn check_free(folder: &Path) -> Result<(), CommandFailure> {
 
 /// Takes down the rack without switches in this folder. Returns whether there was a rack or the remains of one.
 pub(super) fn down(folder: &Path) -> Result<bool, CommandFailure> {
-    let Some(seat) = RackState::find(folder)? else { return Ok(false) };
-    match seat.down()? {
+    let Some(rack_state) = RackState::find(folder)? else { return Ok(false) };
+    match rack_state.down()? {
         true => say("the rack is down"),
         false => say("the rack had ended already; its remains are removed"),
     }

@@ -16,10 +16,10 @@ use unrack_units::Bytes;
 pub(super) fn up(scenario: &Scenario, folder: &Path) -> Result<ExitCode, CommandFailure> {
     let rack = GuestRack::read(scenario)?;
     unrack_guests::check_machine()?;
-    let seat = GuestRackState::claim(folder, &rack)?;
-    if let Err(failure) = leave_behind(&seat) {
+    let rack_state = GuestRackState::claim(folder, &rack)?;
+    if let Err(failure) = leave_behind(&rack_state) {
         // The first error is more informative than an error of this call.
-        let _ = seat.down();
+        let _ = rack_state.down();
         return Err(failure);
     }
     let hosts = match rack.host.len() {
@@ -31,12 +31,12 @@ pub(super) fn up(scenario: &Scenario, folder: &Path) -> Result<ExitCode, Command
 }
 
 /// Starts the rack's background process, and waits until its guests are up.
-fn leave_behind(seat: &GuestRackState) -> Result<(), CommandFailure> {
+fn leave_behind(rack_state: &GuestRackState) -> Result<(), CommandFailure> {
     let failed =
         |why: std::io::Error| CommandFailure::Failed(format!("the rack's process cannot be started: {why}"));
-    let log = std::fs::File::create(seat.log()).map_err(failed)?;
+    let log = std::fs::File::create(rack_state.log()).map_err(failed)?;
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-    let folder = std::path::absolute(seat.folder()).map_err(failed)?;
+    let folder = std::path::absolute(rack_state.folder()).map_err(failed)?;
     command.args(["rack", "__guests", "--state"]).arg(folder).current_dir("/");
     // The process gets a separate process group, so that signals of the terminal do not reach it.
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).process_group(0);
@@ -53,7 +53,7 @@ fn leave_behind(seat: &GuestRackState) -> Result<(), CommandFailure> {
     // The process may have ended already.
     let _ = child.kill();
     let _ = child.wait();
-    let log = std::fs::read_to_string(seat.log()).unwrap_or_default();
+    let log = std::fs::read_to_string(rack_state.log()).unwrap_or_default();
     Err(CommandFailure::Failed(log.trim().trim_start_matches("unrack: ").into()))
 }
 
@@ -109,12 +109,12 @@ pub(super) fn check_free(folder: &Path) -> Result<(), CommandFailure> {
 
 /// Runs a program on a host, and returns its exit status.
 pub(super) fn exec(
-    seat: &GuestRackState,
+    rack_state: &GuestRackState,
     host: &str,
     program: &[String],
 ) -> Result<ExitCode, CommandFailure> {
     let words: Vec<OsString> = program.iter().map(OsString::from).collect();
-    let outcome = unrack_guests::exec(seat, host, &words)?;
+    let outcome = unrack_guests::exec(rack_state, host, &words)?;
     if let GuestExit::NotStarted { why, .. } = &outcome {
         say(why);
     }
@@ -128,8 +128,8 @@ pub(super) fn change(place: &StateFolder, host: &str, change: HostChange) -> Res
 
 /// Takes down the rack of virtual machines in this folder. Returns whether there was a rack or the remains of one.
 pub(super) fn down(folder: &Path) -> Result<bool, CommandFailure> {
-    let Some(seat) = GuestRackState::find(folder)? else { return Ok(false) };
-    match seat.down()? {
+    let Some(rack_state) = GuestRackState::find(folder)? else { return Ok(false) };
+    match rack_state.down()? {
         true => say("the rack is down"),
         false => say("the rack had ended already; its remains are removed"),
     }

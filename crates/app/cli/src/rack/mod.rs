@@ -177,12 +177,12 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
         Verb::Run(args) => return run::main(&args),
         Verb::Serve { among, place } => direct::serve(&among, &place.folder())?,
         Verb::Exec { host, tcp, sockets, place, program } => {
-            if let Some(seat) = GuestRackState::find(&place.folder())? {
+            if let Some(rack_state) = GuestRackState::find(&place.folder())? {
                 return match tcp || sockets {
                     true => Err(CommandFailure::Usage(
                         "virtual machines have no network: leave out --tcp and --sockets".into(),
                     )),
-                    false => guests::exec(&seat, &host, &program),
+                    false => guests::exec(&rack_state, &host, &program),
                 };
             }
             return exec(&place.rack()?, &host, (tcp, sockets), &program);

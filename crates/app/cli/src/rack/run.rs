@@ -82,8 +82,8 @@ pub(super) fn main(args: &Args) -> Result<ExitCode, CommandFailure> {
     let started = StartedCommand::now(build());
     let Loaded { scenario, setup, params, fabric, .. } = direct::load(&args.scenario, &args.set)?;
     let folder = args.place.folder();
-    let seat = direct::find(&folder)?;
-    let up = direct::load(&seat.scenario(), &[])?;
+    let rack_state = direct::find(&folder)?;
+    let up = direct::load(&rack_state.scenario(), &[])?;
     let is = |of: &ValidScenario| (of.network.clone(), of.faults.clone());
     if (is(&up.scenario), &up.params) != (is(&scenario), &params) {
         return Err(CommandFailure::Usage(format!(
@@ -97,14 +97,14 @@ pub(super) fn main(args: &Args) -> Result<ExitCode, CommandFailure> {
         let why = "has messages that do not wait for others on a live rack: flows, or a list of them";
         CommandFailure::from(scenario.error_at("workload", why))
     })?;
-    let (all, own) = (calls.len(), seat.sources()?);
+    let (all, own) = (calls.len(), rack_state.sources()?);
     let calls: Vec<_> = calls.into_iter().filter(|(_, message)| own.contains(&message.src)).collect();
     if calls.len() < all {
         say(&format!("{} of {all} messages are sent by this machine's nodes, {own:?}", calls.len()));
     }
     let out = args.folder(&scenario)?;
     let clock = Instant::now();
-    let report = seat.run(&calls)?;
+    let report = rack_state.run(&calls)?;
     let wall_s = clock.elapsed().as_secs_f64();
     let live = Live::from_report(&report);
     let wrong = report.wrong_bytes;

@@ -111,12 +111,12 @@ pub(crate) struct Args {
 }
 
 /// Runs `unrack run`.
-pub(crate) fn main(args: Args, seat: Option<&Placeholder>) -> Result<ExitCode, CommandFailure> {
+pub(crate) fn main(args: Args, placeholder: Option<&Placeholder>) -> Result<ExitCode, CommandFailure> {
     let json = args.json.as_deref().map(WriteTarget::check).transpose()?;
     if let Some(pid) = args.pid {
         return borrowed::main(&args.borrowed(pid), json.as_ref());
     }
-    let answer = args.question()?.ask(seat)?;
+    let answer = args.question()?.ask(placeholder)?;
     json.iter().try_for_each(|target| target.write_json(&answer))?;
     lines(&answer).iter().for_each(|line| say(line));
     Ok(ExitCode::from(answer.exit_status.unwrap_or_default()))

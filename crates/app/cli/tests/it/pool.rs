@@ -313,9 +313,9 @@ fn hosts_share_a_device_that_was_formatted_for_them() {
     assert_eq!(third.status.code(), Some(2), "{}", text(&third.stderr));
     let twice = run(&["pool", "serve", "--host", "1", "--socket", "/dev/null/x", "--device", "{}"], &device);
     assert_ne!(twice.status.code(), Some(0));
-    let bell = run(&["pool", "serve", "--host", "1", "--device", "{}", "--doorbell", "/dev/null"], &device);
-    assert_eq!(bell.status.code(), Some(2));
-    assert!(text(&bell.stderr).contains("--doorbell /dev/null: it is no folder of an ivshmem device"));
+    let wakeup = run(&["pool", "serve", "--host", "1", "--device", "{}", "--doorbell", "/dev/null"], &device);
+    assert_eq!(wakeup.status.code(), Some(2));
+    assert!(text(&wakeup.stderr).contains("--doorbell /dev/null: it is no folder of an ivshmem device"));
     let again = run(&["pool", "format", "{}"], &device);
     assert!(text(&again.stderr).contains("serves them"), "{}", text(&again.stderr));
 

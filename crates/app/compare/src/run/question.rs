@@ -45,11 +45,11 @@ pub struct RunQuestion {
 }
 
 impl RunQuestion {
-    /// Runs the program, in `seat` if one was reserved for it.
+    /// Runs the program, in `placeholder` if one was reserved for it.
     ///
     /// # Errors
     /// If the question cannot be answered on this machine, or a run fails.
-    pub fn ask(&self, seat: Option<&Placeholder>) -> Result<RunAnswer, Error> {
+    pub fn ask(&self, placeholder: Option<&Placeholder>) -> Result<RunAnswer, Error> {
         let started = StartedCommand::now(build());
         let mut job = CheckedProgram::prepare(&self.command)?;
         self.mode.check()?;
@@ -71,11 +71,11 @@ impl RunQuestion {
             node: self.remote.as_ref().map(|at| RemoteNode { at, page_timeout: self.page_timeout }),
             output: OutputTarget::Inherited,
             until: None,
-            seat,
+            placeholder,
             grace: self.grace,
             read_ahead: self.read_ahead,
         };
-        let (report, load) = beside_program(seat.map(Placeholder::pid), || measure(&job, &setup));
+        let (report, load) = beside_program(placeholder.map(Placeholder::pid), || measure(&job, &setup));
         let disturbance = disturbance.or_else(|| load.disturbance());
         let ran = self.ran(&job, &setup, (weighing, disturbance), &report?);
         Ok(RunAnswer::new(&started, ran))

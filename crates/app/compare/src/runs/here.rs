@@ -65,7 +65,7 @@ impl OwnRuns {
             node: None,
             output: OutputTarget::File(output.clone()),
             until,
-            seat: None,
+            placeholder: None,
             grace: None,
             read_ahead: 0,
         };

@@ -31,7 +31,7 @@ pub trait ColumnValue: Copy {
 
 macro_rules! number_cell {
     ($type:ty, $arrow:ty, $holds:literal $(, or $narrow:ty)?) => {
-        impl Cell for $type {
+        impl ColumnValue for $type {
             const HOLDS: &'static str = $holds;
 
             fn field(name: &str) -> Field {
@@ -40,7 +40,7 @@ macro_rules! number_cell {
             fn array(values: Vec<$type>) -> ArrayRef {
                 Arc::new(PrimitiveArray::<$arrow>::from(values))
             }
-            fn values(array: &dyn Array) -> Result<Vec<$type>, Mismatch> {
+            fn values(array: &dyn Array) -> Result<Vec<$type>, ColumnMismatch> {
                 $(if let Ok(numbers) = typed::<PrimitiveArray<$narrow>>(array) {
                     no_nulls(array)?;
                     return Ok(numbers.values().iter().map(|number| (*number).into()).collect());
@@ -112,7 +112,7 @@ macro_rules! kind {
             }
         }
 
-        impl $crate::table::Cell for Kind {
+        impl $crate::table::ColumnValue for Kind {
             const HOLDS: &'static str = "text";
 
             fn field(name: &str) -> arrow_schema::Field {
@@ -121,7 +121,7 @@ macro_rules! kind {
             fn array(values: Vec<Kind>) -> arrow_array::ArrayRef {
                 $crate::table::text::array(Kind::NAMES, values.into_iter().map(|kind| kind as i8))
             }
-            fn values(array: &dyn arrow_array::Array) -> Result<Vec<Kind>, $crate::table::Mismatch> {
+            fn values(array: &dyn arrow_array::Array) -> Result<Vec<Kind>, $crate::table::ColumnMismatch> {
                 $crate::table::text::values(array, Kind::NAMES, Kind::from_name)
             }
         }

@@ -81,21 +81,21 @@ macro_rules! table {
         }
 
         impl $crate::table::Columnar for Row {
-            type Columns = Columns;
+            type ColumnSet = Columns;
 
             fn fields() -> Vec<arrow_schema::Field> {
-                use $crate::table::Cell;
+                use $crate::table::ColumnValue;
                 vec![$(<$type>::field(stringify!($field)),)*]
             }
             fn push(self, columns: &mut Columns) {
                 $(columns.$field.push(self.$field);)*
             }
             fn take(columns: &mut Columns) -> Vec<arrow_array::ArrayRef> {
-                use $crate::table::Cell;
+                use $crate::table::ColumnValue;
                 vec![$(<$type>::array(std::mem::take(&mut columns.$field)),)*]
             }
             fn read(
-                batch: &$crate::table::Batch,
+                batch: &$crate::table::RowBatch,
                 rows: &mut Vec<Row>,
             ) -> Result<(), $crate::RecordError> {
                 $(let $field = batch.column::<$type>(stringify!($field))?;)*

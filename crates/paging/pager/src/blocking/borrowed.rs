@@ -86,7 +86,7 @@ fn leave(control: &ControlHead, slot: &ProcessSlot) -> ! {
         let _ = rustix::thread::disable_transparent_huge_pages(false);
     }
     control.free(slot, slot.pid.load(Relaxed));
-    // SAFETY: this is the last thread that uses the control file or the den.
+    // SAFETY: this is the last thread that uses the control file or the reserved region.
     unsafe {
         attached::detach();
         bare_thread::end_with_memory(reserved_region::heap(), reserved_region::LEN)

@@ -1,4 +1,4 @@
-//! One side of a channel: its queue area, the peer's bells, the segments that the peer granted, and whether the peer is
+//! One side of a channel: its queue area, the peer's wakeups, the segments that the peer granted, and whether the peer is
 //! gone.
 
 use super::channel_link::ChannelLink;
@@ -48,9 +48,9 @@ impl Channel {
         NonNull::new(self.client.link.space().pointer(self.link.queues.offset)).expect("no space is at zero")
     }
 
-    /// Returns the peer's bell; the caller rings it after it has written something for the peer to find.
-    pub fn peer_bell(&self) -> PeerWakeup<'_> {
-        self.link.bells.get(self.link.peer_bell)
+    /// Returns the peer's wakeup, by which the caller wakes the peer after it has written something for the peer to find.
+    pub fn peer_wakeup(&self) -> PeerWakeup<'_> {
+        self.link.wakeups.get(self.link.peer_wakeup)
     }
 
     /// Returns whether the peer can be woken. A peer on another host can be woken only if both hosts have doorbells;
@@ -59,7 +59,7 @@ impl Channel {
         self.link.rings
     }
 
-    /// Wakes the thread of a peer on another host that sleeps on its bell for this channel. The wakeup passes through
+    /// Wakes the thread of a peer on another host that sleeps on its wakeup for this channel. The wakeup passes through
     /// the managers of both hosts. Returns false if this host's manager accepts no messages at the moment.
     #[must_use = "a peer that was not woken finds nothing"]
     pub fn ring_far(&self) -> bool {

@@ -23,11 +23,11 @@ pub(super) struct ChannelLink {
     pub(super) id: ChannelId,
     pub(super) peer: PeerProcess,
     pub(super) queues: Extent,
-    pub(super) bells: PeerWakeups,
-    pub(super) peer_bell: usize,
+    pub(super) wakeups: PeerWakeups,
+    pub(super) peer_wakeup: usize,
     /// True if the peer can be woken.
     pub(super) rings: bool,
-    own_bell: AtomicU32,
+    own_wakeup: AtomicU32,
     gone: AtomicU32,
     granted: Box<[GrantedSegment]>,
     /// Number of entries of `granted` that have ever been used.
@@ -56,13 +56,13 @@ struct GrantedSegment {
 }
 
 impl ChannelLink {
-    /// Maps the queue area and the bells of a new channel.
+    /// Maps the queue area and the wakeups of a new channel.
     pub(super) fn new(
         space: &MappedSpace,
         opened: OpenedChannel,
         mut beside: Vec<OwnedFd>,
     ) -> rustix::io::Result<(ChannelLink, ChannelGreeting)> {
-        // The manager sends a descriptor of the queue area unless the area is in a device, and one of the bells unless
+        // The manager sends a descriptor of the queue area unless the area is in a device, and one of the wakeups unless
         // the peer is on another host.
         let is_far = opened.peer.is_far();
         let own = usize::from(!space.is_whole()) + usize::from(!is_far);
@@ -72,7 +72,7 @@ impl ChannelLink {
             return Err(Errno::MFILE);
         }
         let passed = beside.split_off(own);
-        let bells = match is_far {
+        let wakeups = match is_far {
             true => PeerWakeups::far(),
             false => PeerWakeups::new(beside[own - 1].as_fd())?,
         };
@@ -81,10 +81,10 @@ impl ChannelLink {
             id: opened.channel,
             peer: opened.peer,
             queues: opened.queues,
-            bells,
-            peer_bell: opened.bell as usize % crate::BELLS,
+            wakeups,
+            peer_wakeup: opened.wakeup as usize % crate::WAKEUPS,
             rings: opened.rings,
-            own_bell: AtomicU32::new(0),
+            own_wakeup: AtomicU32::new(0),
             gone: AtomicU32::new(0),
             granted: (0..MOST_GRANTED).map(|_| GrantedSegment::default()).collect(),
             count: AtomicU32::new(0),
@@ -105,14 +105,14 @@ impl ChannelLink {
         &self.peer
     }
 
-    /// Returns the index of this process's bell for the channel.
-    pub(super) fn own_bell(&self) -> usize {
-        self.own_bell.load(Ordering::Relaxed) as usize
+    /// Returns the index of this process's wakeup for the channel.
+    pub(super) fn own_wakeup(&self) -> usize {
+        self.own_wakeup.load(Ordering::Relaxed) as usize
     }
 
-    /// Sets the index of this process's bell for the channel.
-    pub(super) fn set_own_bell(&self, bell: usize) {
-        self.own_bell.store(bell as u32, Ordering::Relaxed);
+    /// Sets the index of this process's wakeup for the channel.
+    pub(super) fn set_own_wakeup(&self, wakeup: usize) {
+        self.own_wakeup.store(wakeup as u32, Ordering::Relaxed);
     }
 
     /// Returns why the peer is gone, or `None`.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Connecting {
     pub path: PathBuf,
     pub name: String,
-    pub bells: Wakeups,
+    pub wakeups: Wakeups,
 }
 
 /// Time limit for a manager to accept a connection and to answer the greeting.
@@ -77,13 +77,13 @@ pub(super) fn connect(path: &Path, limit: ConnectLimit) -> Result<OwnedFd, Error
 /// Sends the hello of this process and receives the manager's welcome, with the descriptors of devices.
 pub(super) fn greet(
     socket: &OwnedFd,
-    Connecting { path, name, bells }: &Connecting,
+    Connecting { path, name, wakeups }: &Connecting,
     again: Option<ClientId>,
     limit: ConnectLimit,
 ) -> Result<(Welcome, Vec<OwnedFd>), Error> {
     let failed = |error: Errno| Error::Connect { path: path.into(), error: error.into() };
     let hello = Hello { name: name.clone(), again };
-    wire::send(socket.as_fd(), &wire::first(&hello), &[bells.file()]).map_err(failed)?;
+    wire::send(socket.as_fd(), &wire::first(&hello), &[wakeups.file()]).map_err(failed)?;
     if !is_readable(socket, limit).map_err(failed)? {
         return Err(limit.silent(path));
     }

@@ -8,7 +8,7 @@
 //! | [`connect`] | how a process connects |
 //! | [`link`] | requests and their replies; the thread that reads the manager's messages |
 //! | [`inner`] | the part of a connection that channels, services and segments keep alive |
-//! | [`channel`] | one side of a channel: queue area, bells, granted segments, whether the peer is gone |
+//! | [`channel`] | one side of a channel: queue area, wakeups, granted segments, whether the peer is gone |
 //! | [`channel_link`] | state of a channel that the reading thread changes |
 //! | [`segment`] | a part of the pool that this process has leased |
 //! | [`start`] | start of a manager on demand |
@@ -84,8 +84,8 @@ impl Client {
     }
 
     fn connect_within(path: impl AsRef<Path>, name: &str, patience: Duration) -> Result<Client, Error> {
-        let bells = Wakeups::make().map_err(|error| Error::Map(error.into()))?;
-        let connecting = Connecting { path: path.as_ref().into(), name: name.into(), bells };
+        let wakeups = Wakeups::make().map_err(|error| Error::Map(error.into()))?;
+        let connecting = Connecting { path: path.as_ref().into(), name: name.into(), wakeups };
         let limit = connect::ConnectLimit::new(patience);
         let socket = connect::connect(&connecting.path, limit)?;
         let (welcome, devices) = connect::greet(&socket, &connecting, None, limit)?;
@@ -123,13 +123,13 @@ impl Client {
         self.inner.link.space().memory()
     }
 
-    /// Returns a bell of this process, on which a thread can sleep. The peer of a channel rings the bell that this
-    /// process named when the channel was opened or accepted. The same bell rings when the peer is gone.
+    /// Returns a wakeup of this process, on which a thread can sleep. The peer of a channel uses the wakeup that this
+    /// process named when the channel was opened or accepted. The manager uses the same wakeup when the peer is gone.
     ///
     /// # Panics
-    /// If the index is not below [`BELLS`](crate::BELLS).
-    pub fn bell(&self, bell: usize) -> &Wakeup {
-        self.inner.link.bells().get(bell)
+    /// If the index is not below [`WAKEUPS`](crate::WAKEUPS).
+    pub fn wakeup(&self, wakeup: usize) -> &Wakeup {
+        self.inner.link.wakeups().get(wakeup)
     }
 
     /// Registers a service under a name.
@@ -141,7 +141,7 @@ impl Client {
     }
 
     /// Asks a service for a channel, and waits until the service answers or the patience ends. The service receives the
-    /// greeting and the descriptors, and will ring `own_bell`. Returns the channel and the service's greeting.
+    /// greeting and the descriptors, and will ring `own_wakeup`. Returns the channel and the service's greeting.
     ///
     /// # Errors
     /// If no such service exists, the service refuses or ends meanwhile, or it does not answer in time.
@@ -149,7 +149,7 @@ impl Client {
         &self,
         service: &str,
         greeting: &[u8],
-        own_bell: usize,
+        own_wakeup: usize,
         passed: &[BorrowedFd<'_>],
         patience: Duration,
     ) -> Result<(Channel, ChannelGreeting), Error> {
@@ -157,10 +157,10 @@ impl Client {
             return Err(Error::Descriptors);
         }
         let (service, greeting) = (service.to_string(), greeting.to_vec());
-        let request = Request::Open { service, greeting, bell: own_bell as u32 };
+        let request = Request::Open { service, greeting, wakeup: own_wakeup as u32 };
         match self.inner.link.ask(&request, passed, patience)? {
             Replied::Opened(link, greeting) => {
-                link.set_own_bell(own_bell);
+                link.set_own_wakeup(own_wakeup);
                 Ok((Channel::new(self.inner.clone(), link), greeting))
             }
             _ => Err(Error::ManagerGone),

@@ -91,21 +91,21 @@ impl Offer {
         &mut self.greeting
     }
 
-    /// Accepts the client. `bell` is the index of this process's bell that the client must ring.
+    /// Accepts the client. `wakeup` is the index of this process's wakeup by which the client must wake it.
     ///
     /// # Errors
     /// If the client or the manager is gone, or the greeting is too long.
     pub fn accept(
         mut self,
         greeting: &[u8],
-        bell: usize,
+        wakeup: usize,
         passed: &[BorrowedFd<'_>],
     ) -> Result<Channel, Error> {
         if passed.len() > MOST_PASSED {
             return Err(Error::Descriptors);
         }
-        self.link().set_own_bell(bell);
-        let verdict = Ok(Accepted { greeting: greeting.to_vec(), bell: bell as u32 });
+        self.link().set_own_wakeup(wakeup);
+        let verdict = Ok(Accepted { greeting: greeting.to_vec(), wakeup: wakeup as u32 });
         let channel = self.link().id();
         self.client.link.ask(&Request::Answer { channel, verdict }, passed, PATIENCE)?;
         let link = self.link.take().expect("it was not answered");

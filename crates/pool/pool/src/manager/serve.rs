@@ -91,8 +91,8 @@ impl Server {
         let listener = listen(options)?;
         let events = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(std::io::Error::from)?;
         let doorbell = options.host.as_ref().and_then(|host| host.doorbell.clone());
-        let bell = doorbell.iter().map(|doorbell| (doorbell.bell(), DOORBELL));
-        for (fd, what) in [(listener.as_fd(), LISTENER), (stop.as_fd(), STOP)].into_iter().chain(bell) {
+        let wakeup = doorbell.iter().map(|doorbell| (doorbell.wakeup(), DOORBELL));
+        for (fd, what) in [(listener.as_fd(), LISTENER), (stop.as_fd(), STOP)].into_iter().chain(wakeup) {
             watch(&events, fd, what, epoll::EventFlags::IN)?;
         }
         let mut server = Server {
@@ -324,8 +324,8 @@ impl Server {
         }
     }
 
-    fn welcome(&mut self, number: u64, hello: Hello, bells: OwnedFd) -> Result<Welcome, Denied> {
-        if !crate::wakeups::are_wakeups(&bells) {
+    fn welcome(&mut self, number: u64, hello: Hello, wakeups: OwnedFd) -> Result<Welcome, Denied> {
+        if !crate::wakeups::are_wakeups(&wakeups) {
             return Err(Denied::NotYours);
         }
         let connection = self.connections.get_mut(&number).expect("it was there");
@@ -335,9 +335,9 @@ impl Server {
         }
         let peer = PeerProcess { name: hello.name, ..connection.peer.clone() };
         let you = match hello.again {
-            None => self.state.join(peer, connection.started, bells)?,
+            None => self.state.join(peer, connection.started, wakeups)?,
             Some(again) => {
-                self.state.rejoin(again, &peer, connection.started, bells)?;
+                self.state.rejoin(again, &peer, connection.started, wakeups)?;
                 self.absent.retain(|_, (client, _)| *client != again);
                 again
             }

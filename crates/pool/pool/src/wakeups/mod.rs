@@ -1,13 +1,13 @@
 //! Words on which threads sleep, and by which other threads wake them.
 //!
-//! Each process has a page of bells. It maps the page writable before any other process has the descriptor, and then
+//! Each process has a page of wakeups. It maps the page writable before any other process has the descriptor, and then
 //! seals the file. After that, the kernel lets no other process map the page writable, so no peer can suppress the
 //! rings of another peer by writing the words. A peer reads whether a thread sleeps, and makes a system call only if
-//! one does. Bells are coherent memory of one host and never go through cache control.
+//! one does. Wakeups are coherent memory of one host and never go through cache control.
 //!
 //! Only the sleeper writes the word, so a ring leaves no trace in it. A ring may therefore come before the sleeper is
 //! fully asleep. In that case it is repeated until the kernel reports that it woke a thread, or the word shows that no
-//! thread sleeps. A peer's bell is rung for a limited time only.
+//! thread sleeps. A peer is woken for a limited time only.
 //!
 //! Any process that may read a word may also sleep on it, so a ring wakes all sleepers. A peer can still suppress a
 //! ring: if it sleeps on the word just when the owner is about to sleep, the ring wakes that peer and seems to have
@@ -30,27 +30,27 @@ use std::time::Duration;
 /// noticed only after this time. One check per second costs a thousandth of a percent of a processor.
 pub const LOST_RING: Duration = Duration::from_secs(1);
 
-/// Number of bells of a process.
-pub const BELLS: usize = PAGE as usize / LINE;
+/// Number of wakeups of a process.
+pub const WAKEUPS: usize = PAGE as usize / LINE;
 
 const _: () = assert!(size_of::<Wakeup>() == LINE && align_of::<Wakeup>() == LINE);
 
-/// A process's page of bells, on which its threads sleep.
+/// A process's page of wakeups, on which its threads sleep.
 pub struct Wakeups {
     page: Page,
     /// File of the page, which peers receive.
     file: OwnedFd,
 }
 
-/// A peer's page of bells. It is `None` for a peer on another host, because that peer polls and its bells are never
+/// A peer's page of wakeups. It is `None` for a peer on another host, because that peer polls and its wakeups are never
 /// rung from here.
 pub struct PeerWakeups(Option<Page>);
 
-/// Stands in for the bells of all peers on other hosts. No thread sleeps on it.
+/// Stands in for the wakeups of all peers on other hosts. No thread sleeps on it.
 #[cfg(not(loom))]
 static FAR: Wakeup = Wakeup::new();
 
-/// A page of bells that is mapped in this process.
+/// A page of wakeups that is mapped in this process.
 struct Page(NonNull<Wakeup>);
 
 // SAFETY: the page points to atomics in memory that stays mapped as long as the page lives.
@@ -59,12 +59,13 @@ unsafe impl Send for Page {}
 unsafe impl Sync for Page {}
 
 impl Wakeups {
-    /// Makes the bells of this process.
+    /// Makes the wakeups of this process.
     ///
     /// # Errors
     /// If the machine has no memory or descriptors left.
     pub fn make() -> rustix::io::Result<Wakeups> {
-        let file = rustix::fs::memfd_create("unrack-bells", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        let file =
+            rustix::fs::memfd_create("unrack-wakeups", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         rustix::fs::ftruncate(&file, PAGE)?;
         let page = Page::map(file.as_fd(), rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE)?;
         rustix::fs::fcntl_add_seals(&file, SEALS)?;
@@ -76,20 +77,20 @@ impl Wakeups {
         self.file.as_fd()
     }
 
-    /// Returns the bell with this index.
+    /// Returns the wakeup with this index.
     ///
     /// # Panics
-    /// If the index is not below [`BELLS`].
-    pub fn get(&self, bell: usize) -> &Wakeup {
-        self.page.get(bell)
+    /// If the index is not below [`WAKEUPS`].
+    pub fn get(&self, wakeup: usize) -> &Wakeup {
+        self.page.get(wakeup)
     }
 }
 
 impl PeerWakeups {
-    /// Maps the bells of a peer, so that this process can ring them.
+    /// Maps the wakeups of a peer, so that this process can ring them.
     ///
     /// # Errors
-    /// If the file is not a page of bells, or cannot be mapped.
+    /// If the file is not a page of wakeups, or cannot be mapped.
     pub fn new(file: BorrowedFd<'_>) -> rustix::io::Result<PeerWakeups> {
         if !are_wakeups(file) {
             return Err(Errno::INVAL);
@@ -97,18 +98,18 @@ impl PeerWakeups {
         Page::map(file, rustix::mm::ProtFlags::READ).map(|page| PeerWakeups(Some(page)))
     }
 
-    /// Makes the bells of a peer on another host.
+    /// Makes the wakeups of a peer on another host.
     pub fn far() -> PeerWakeups {
         PeerWakeups(None)
     }
 
-    /// Returns the peer's bell with this index.
+    /// Returns the peer's wakeup with this index.
     ///
     /// # Panics
-    /// As [`Bells::get`].
-    pub fn get(&self, bell: usize) -> PeerWakeup<'_> {
+    /// As [`Wakeups::get`].
+    pub fn get(&self, wakeup: usize) -> PeerWakeup<'_> {
         match &self.0 {
-            Some(page) => PeerWakeup::new(page.get(bell)),
+            Some(page) => PeerWakeup::new(page.get(wakeup)),
             #[cfg(not(loom))]
             None => PeerWakeup::new(&FAR),
             #[cfg(loom)]
@@ -125,16 +126,16 @@ impl Page {
         Ok(Page(NonNull::new(page.cast()).expect("nothing is mapped at zero")))
     }
 
-    fn get(&self, bell: usize) -> &Wakeup {
-        assert!(bell < BELLS, "a process has {BELLS} bells");
-        // SAFETY: a page of bells is mapped at the address, and any bytes are a valid bell.
-        unsafe { self.0.add(bell).as_ref() }
+    fn get(&self, wakeup: usize) -> &Wakeup {
+        assert!(wakeup < WAKEUPS, "a process has {WAKEUPS} wakeups");
+        // SAFETY: a page of wakeups is mapped at the address, and any bytes are a valid wakeup.
+        unsafe { self.0.add(wakeup).as_ref() }
     }
 }
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: `map` made the mapping, and references to bells do not outlive the page.
+        // SAFETY: `map` made the mapping, and references to wakeups do not outlive the page.
         unsafe { rustix::mm::munmap(self.0.as_ptr().cast(), PAGE as usize) }.expect("it is mapped");
     }
 }
@@ -157,7 +158,7 @@ mod tests {
     #[test]
     fn no_ring_is_lost() {
         let mine = Wakeups::make().expect("memory for a page");
-        let theirs = PeerWakeups::new(mine.file()).expect("bells can be handed out");
+        let theirs = PeerWakeups::new(mine.file()).expect("wakeups can be handed out");
         let (sent, heard) = (AtomicU64::new(0), AtomicU64::new(0));
         const ROUNDS: u64 = 20_000;
         std::thread::scope(|scope| {
@@ -184,16 +185,16 @@ mod tests {
 
     #[test]
     fn sleeping_ends_in_time() {
-        let bells = Wakeups::make().expect("memory for a page");
-        bells.get(0).sleep(Some(Duration::from_millis(1)), || false);
-        assert!(!bells.get(0).ring(), "nobody sleeps");
+        let wakeups = Wakeups::make().expect("memory for a page");
+        wakeups.get(0).sleep(Some(Duration::from_millis(1)), || false);
+        assert!(!wakeups.get(0).ring(), "nobody sleeps");
     }
 
     #[test]
-    fn nobody_else_writes_bells() {
+    fn nobody_else_writes_wakeups() {
         use rustix::fd::AsRawFd;
-        let bells = Wakeups::make().expect("memory for a page");
-        let again = format!("/proc/self/fd/{}", bells.file().as_raw_fd());
+        let wakeups = Wakeups::make().expect("memory for a page");
+        let again = format!("/proc/self/fd/{}", wakeups.file().as_raw_fd());
         let again = std::fs::OpenOptions::new().read(true).write(true).open(again).expect("one's own file");
         let access = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
         assert!(Page::map(again.as_fd(), access).is_err());
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_page_of_bells_is_refused() {
+    fn what_is_no_page_of_wakeups_is_refused() {
         let file = rustix::fs::memfd_create("x", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         rustix::fs::ftruncate(&file, PAGE).unwrap();
         assert!(!are_wakeups(&file), "not sealed");

@@ -39,7 +39,7 @@ pub struct ClientId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ChannelId(pub u64);
 
-/// First message of a process to the manager. The descriptor of the process's bells goes with it.
+/// First message of a process to the manager. The descriptor of the process's wakeups goes with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// Name that the process chooses for itself; it is shown to people who list the pool.
@@ -139,7 +139,7 @@ pub enum Request {
     Withdraw { service: String },
     /// Asks a service for a channel, and passes descriptors to the service. Reply: [`Reply::Opened`], once the service
     /// has answered.
-    Open { service: String, greeting: Vec<u8>, bell: u32 },
+    Open { service: String, greeting: Vec<u8>, wakeup: u32 },
     /// Cancels an unanswered [`Open`](Request::Open), so that it no longer opens a channel.
     Abandon { number: u32 },
     /// Answers an [`Event::Offered`], and passes descriptors to the client that asked for the channel.
@@ -182,8 +182,8 @@ pub enum Request {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
     pub greeting: Vec<u8>,
-    /// Index of the service's bell that the caller must ring.
-    pub bell: u32,
+    /// Index of the wakeup by which the caller must wake the service.
+    pub wakeup: u32,
 }
 
 /// Refusal of a caller by a service. The protocol on top of the pool, such as calls, defines `code` and `text`.
@@ -206,7 +206,7 @@ pub enum Reply {
     Done,
     /// The leased segment; its descriptor goes with the message.
     Leased(Extent),
-    /// The opened channel. With it go the descriptors of the queue area and the peer's bells, and the descriptors that
+    /// The opened channel. With it go the descriptors of the queue area and the peer's wakeups, and the descriptors that
     /// the service passed.
     Opened(OpenedChannel),
     /// Part of the listing; `next` is the index at which the next part starts.
@@ -222,8 +222,8 @@ pub struct OpenedChannel {
     pub channel: ChannelId,
     pub peer: PeerProcess,
     pub queues: Extent,
-    /// Index of the peer's bell that this side must ring.
-    pub bell: u32,
+    /// Index of the wakeup by which this side must wake the peer.
+    pub wakeup: u32,
     /// True if the peer can be woken: either it is on this host, or both hosts have doorbells.
     pub rings: bool,
     pub greeting: Vec<u8>,

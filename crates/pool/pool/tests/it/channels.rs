@@ -130,7 +130,7 @@ fn peers_are_told_and_nothing_is_pulled_from_under_them() {
     let start = Instant::now();
     drop((near, segment, client));
     while far.gone().is_none() {
-        server.bell(2).sleep(Some(PATIENCE), || far.gone().is_some());
+        server.wakeup(2).sleep(Some(PATIENCE), || far.gone().is_some());
         assert!(start.elapsed() < PATIENCE, "nobody told");
     }
     assert_eq!(far.gone(), Some(Cause::Closed));

@@ -28,9 +28,9 @@ impl Raw {
     /// Connects with a correct hello.
     fn greeted(path: &Path) -> (Raw, ClientId) {
         let raw = Raw::new(path);
-        let bells = Wakeups::make().unwrap();
+        let wakeups = Wakeups::make().unwrap();
         let hello = Hello { name: "hostile".into(), again: None };
-        wire::send(raw.0.as_fd(), &wire::first(&hello), &[bells.file()]).unwrap();
+        wire::send(raw.0.as_fd(), &wire::first(&hello), &[wakeups.file()]).unwrap();
         let ReceivedPacket::Packet(bytes, _) = wire::receive(raw.0.as_fd()).unwrap() else {
             panic!("no welcome")
         };
@@ -112,7 +112,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 fn request() -> impl Strategy<Value = Request> {
     let access = prop_oneof![Just(Access::Read), Just(Access::Write)];
     let refused = (any::<u32>(), ".{0,600}").prop_map(|(code, text)| RefusedCaller { code, text });
-    let accepted = (bytes(), 0u32..70).prop_map(|(greeting, bell)| Accepted { greeting, bell });
+    let accepted = (bytes(), 0u32..70).prop_map(|(greeting, wakeup)| Accepted { greeting, wakeup });
     prop_oneof![
         prop_oneof![0u32..4, any::<u32>()].prop_map(|sections| Request::Lease { sections }),
         offset().prop_map(|offset| Request::Release { offset }),
@@ -123,10 +123,10 @@ fn request() -> impl Strategy<Value = Request> {
         }),
         name().prop_map(|service| Request::Register { service }),
         name().prop_map(|service| Request::Withdraw { service }),
-        (name(), bytes(), 0u32..70).prop_map(|(service, greeting, bell)| Request::Open {
+        (name(), bytes(), 0u32..70).prop_map(|(service, greeting, wakeup)| Request::Open {
             service,
             greeting,
-            bell
+            wakeup
         }),
         (0u32..20).prop_map(|number| Request::Abandon { number }),
         (id(), accepted).prop_map(|(channel, accepted)| Request::Answer {
@@ -205,9 +205,9 @@ proptest! {
 }
 
 #[test]
-fn other_versions_and_other_bells_are_refused() {
+fn other_versions_and_other_wakeups_are_refused() {
     let pool = Pool::new(|_| {});
-    let bells = Wakeups::make().unwrap();
+    let wakeups = Wakeups::make().unwrap();
     let answer = |bytes: &[u8], beside: &[rustix::fd::BorrowedFd<'_>]| {
         let raw = Raw::new(pool.manager.socket());
         raw.send(bytes, beside);
@@ -221,14 +221,14 @@ fn other_versions_and_other_bells_are_refused() {
     let hello = |name: &str, again| wire::first(&Hello { name: name.into(), again });
     let mut newer = hello("x", None);
     newer[8] += 1;
-    assert_eq!(answer(&newer, &[bells.file()]), Some(Err(Denied::Version { theirs: wire::VERSION })));
-    assert_eq!(answer(&hello("\u{7}", None), &[bells.file()]), Some(Err(Denied::BadName)));
-    assert_eq!(answer(&hello("x", Some(ClientId(1))), &[bells.file()]), Some(Err(Denied::Stranger)));
+    assert_eq!(answer(&newer, &[wakeups.file()]), Some(Err(Denied::Version { theirs: wire::VERSION })));
+    assert_eq!(answer(&hello("\u{7}", None), &[wakeups.file()]), Some(Err(Denied::BadName)));
+    assert_eq!(answer(&hello("x", Some(ClientId(1))), &[wakeups.file()]), Some(Err(Denied::Stranger)));
     let null = std::fs::File::open("/dev/null").unwrap();
     assert_eq!(answer(&hello("x", None), &[null.as_fd()]), Some(Err(Denied::NotYours)));
     assert_eq!(answer(&hello("x", None), &[]), None);
     assert_eq!(answer(&vec![0; 20_000], &[]), None, "longer than any message");
-    assert!(answer(&hello("x", None), &[bells.file()]).unwrap().is_ok());
+    assert!(answer(&hello("x", None), &[wakeups.file()]).unwrap().is_ok());
 }
 
 /// Messages for a process that does not read are refused, at no cost to other processes.
@@ -276,7 +276,7 @@ fn a_process_that_gives_a_channel_up_holds_what_it_was_granted_until_it_closes_i
     let (raw, _) = Raw::greeted(pool.manager.socket());
     raw.send(&wire::encode(&Ask { number: 0, request: Request::Register { service: "raw".into() } }), &[]);
     let answer = |channel| {
-        let accepted = Accepted { greeting: Vec::new(), bell: 0 };
+        let accepted = Accepted { greeting: Vec::new(), wakeup: 0 };
         let request = Request::Answer { channel, verdict: Ok(accepted) };
         raw.send(&wire::encode(&Ask { number: 1, request }), &[]);
     };

@@ -237,7 +237,7 @@ fn messages_that_are_anything_harm_no_other_host() {
             channel,
             peer: peer.clone(),
             queues: extent,
-            bell: random.random(),
+            wakeup: random.random(),
             rings: random.random(),
             greeting: vec![],
         };
@@ -306,7 +306,7 @@ fn a_flood_of_grants_from_another_host_ends_its_channel() {
         PeerProcess { id: ClientId(1 << 48 | 2), pid: 1, uid: 0, gid: 0, name: "mal\u{1b}[2Jlory".into() };
     let queues = Extent { offset: 3 * SECTION, bytes: 64 << 10 };
     let offer =
-        OpenedChannel { channel, peer: peer.clone(), queues, bell: 0, rings: false, greeting: vec![] };
+        OpenedChannel { channel, peer: peer.clone(), queues, wakeup: 0, rings: false, greeting: vec![] };
     records.send(&encode(&(0u32, "theirs", &peer)));
     records.send(&encode(&(2u32, "open", &offer)));
     let offer = service.accept(PATIENCE).unwrap().expect("an offer");

@@ -101,7 +101,7 @@ fn channel(client: &Client, server: &Client) -> (Channel, Channel) {
     })
 }
 
-/// A ring reaches the bell that the other side named, in either direction. With no time-out, one that is lost would
+/// A wake reaches the wakeup that the other side named, in either direction. With no time-out, one that is lost would
 /// hang.
 #[test]
 fn with_doorbells_each_side_wakes_the_other() {
@@ -113,12 +113,12 @@ fn with_doorbells_each_side_wakes_the_other() {
         let server = Client::connect_as(there.socket(), "server").unwrap();
         let (near, far) = channel(&client, &server);
         assert!(near.rings() && far.rings());
-        for (from, sleeper, bell) in [(&near, &server, 3), (&far, &client, 5)].repeat(20) {
+        for (from, sleeper, wakeup) in [(&near, &server, 3), (&far, &client, 5)].repeat(20) {
             let (is_asleep, is_there) = (AtomicBool::new(false), AtomicBool::new(false));
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     while !is_there.load(Ordering::SeqCst) {
-                        sleeper.bell(bell).sleep(None, || {
+                        sleeper.wakeup(wakeup).sleep(None, || {
                             is_asleep.store(true, Ordering::SeqCst);
                             is_there.load(Ordering::SeqCst)
                         });

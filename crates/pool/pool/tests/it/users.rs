@@ -81,7 +81,7 @@ fn a_lease_of_a_file_does_not_hold_up_the_manager() {
     let has_lease = unsafe { libc::fcntl(again.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) } == 0;
     let (channel, _far) = std::thread::scope(|scope| {
         let far = scope.spawn(|| service.accept(PATIENCE).unwrap().unwrap().accept(b"", 0, &[]).unwrap());
-        let open = Request::Open { service: "kv".into(), greeting: Vec::new(), bell: 0 };
+        let open = Request::Open { service: "kv".into(), greeting: Vec::new(), wakeup: 0 };
         let Ok(Reply::Opened(opened)) = hostile.ask(open).0 else { panic!("no channel") };
         (opened.channel, far.join().unwrap())
     });

@@ -1,7 +1,7 @@
 //! Thread that waits for answers on behalf of tasks, which must not block.
 //!
 //! The thread only needs the wakers of an executor, so calls can be awaited under any executor. It starts when a task
-//! first awaits a call that is not yet answered, and it sleeps on the same bell as blocking threads.
+//! first awaits a call that is not yet answered, and it sleeps on the same wakeup as blocking threads.
 
 use super::shared::{NOBODY, SharedConnection, WaitFailure};
 use crate::error::Error;

@@ -303,7 +303,7 @@ impl SharedConnection {
     #[cold]
     fn tell_of_room(&self) {
         self.calls().tell_of_room();
-        self.sleepers.tell_all(self.bell());
+        self.sleepers.tell_all(self.wakeup());
         self.wake_tasks();
     }
 
@@ -455,7 +455,7 @@ impl SharedConnection {
         ready: &mut impl FnMut(&mut PendingCalls) -> Option<T>,
     ) -> Option<T> {
         let (mut found, mut announced) = (None, None);
-        self.sleepers.sleep(self.bell(), Some(longest), |place| {
+        self.sleepers.sleep(self.wakeup(), Some(longest), |place| {
             match place {
                 SleeperSlot::OnBell => {
                     announced = until_rung.then(|| self.calls().caller.announce_sleep());
@@ -471,7 +471,7 @@ impl SharedConnection {
         found
     }
 
-    /// Takes answers and then calls `ready`. `place` is where this thread looks from: on the bell or beside it.
+    /// Takes answers and then calls `ready`. `place` is where this thread looks from: on the wakeup or beside it.
     fn find<T>(
         &self,
         slot: u16,
@@ -491,7 +491,7 @@ impl SharedConnection {
     /// Wakes waiting threads and tasks, because their answers may have been taken.
     #[inline]
     fn tell(&self, place: SleeperSlot) {
-        self.sleepers.tell(self.bell(), place);
+        self.sleepers.tell(self.wakeup(), place);
         self.wake_tasks();
     }
 
@@ -500,9 +500,9 @@ impl SharedConnection {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// Wakes the threads that sleep on the bell, so that they see a change made by a thread of this process.
+    /// Wakes the threads that sleep on the wakeup, so that they see a change made by a thread of this process.
     pub(super) fn ring_own(&self) {
-        self.sleepers.tell_all(self.bell());
+        self.sleepers.tell_all(self.wakeup());
     }
 
     /// Returns the bytes and the status of a slot's answer if the status is [`Status::DONE`] or [`Status::MORE`];
@@ -530,7 +530,7 @@ impl SharedConnection {
         Error::of_status(self.peer(), answer.status, answer.length, room)
     }
 
-    fn bell(&self) -> &Wakeup {
+    fn wakeup(&self) -> &Wakeup {
         self.road.wakeup()
     }
 }

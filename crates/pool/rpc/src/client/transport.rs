@@ -15,8 +15,8 @@ use unrack_pool::cache_control::{AnyMemory, Coherent, MemoryKind, SharedMemory};
 use unrack_pool::wire::{Access, Cause, PeerProcess};
 use unrack_pool::{Channel, WakesSent, Wakeup};
 
-/// Index of the bell that the server rings.
-const BELL: usize = 0;
+/// Index of the wakeup by which the server wakes this client.
+const WAKEUP: usize = 0;
 
 /// Transport of calls.
 pub(super) enum Transport {
@@ -66,7 +66,7 @@ impl Connected {
         let pool = unrack_pool::Client::connect_in_time(pool, patience)?;
         let lines = QueueLayout::fitting(pool.pool().queue_bytes as usize).map_or(0, QueueLayout::lines);
         let hello = RpcGreeting::new(lines).to_bytes();
-        let (channel, answer) = match pool.open(service, &hello, BELL, &[], patience) {
+        let (channel, answer) = match pool.open(service, &hello, WAKEUP, &[], patience) {
             Ok(opened) => opened,
             Err(error) => return Err(refused(error, service)),
         };
@@ -147,7 +147,7 @@ impl Transport {
     #[inline(always)]
     pub(super) fn is_seen_asleep(&self) -> bool {
         match self {
-            Transport::Pool { channel, .. } => channel.peer_bell().is_seen_asleep(&WakesSent::default()),
+            Transport::Pool { channel, .. } => channel.peer_wakeup().is_seen_asleep(&WakesSent::default()),
             Transport::Tcp(_) => true,
         }
     }
@@ -156,7 +156,7 @@ impl Transport {
     /// woken.
     pub(super) fn wake(&self) -> bool {
         match self {
-            Transport::Pool { channel, .. } => channel.peer_bell().wake(),
+            Transport::Pool { channel, .. } => channel.peer_wakeup().wake(),
             Transport::Tcp(link) => {
                 link.ring();
                 true
@@ -164,7 +164,7 @@ impl Transport {
         }
     }
 
-    /// Returns whether the server rings this client's bell when it has written answers. A server on another host can do
+    /// Returns whether the server wakes this client when it has written answers. A server on another host can do
     /// so only if the hosts have doorbells.
     pub(super) fn can_wake(&self) -> bool {
         match self {
@@ -194,11 +194,11 @@ impl Transport {
         }
     }
 
-    /// Returns the bell on which a thread sleeps until answers come.
+    /// Returns the wakeup on which a thread sleeps until answers come.
     pub(super) fn wakeup(&self) -> &Wakeup {
         match self {
-            Transport::Pool { pool, .. } => pool.bell(BELL),
-            Transport::Tcp(link) => link.bell(),
+            Transport::Pool { pool, .. } => pool.wakeup(WAKEUP),
+            Transport::Tcp(link) => link.wakeup(),
         }
     }
 

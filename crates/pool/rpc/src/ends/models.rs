@@ -8,7 +8,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread::yield_now;
 use std::ops::ControlFlow;
-use unrack_pool::Bell;
+use unrack_pool::Wakeup;
 use unrack_pool::cache_control::{Coherent, LINE};
 use unrack_pool::sync::AtomicU64;
 
@@ -16,18 +16,18 @@ const LINES: usize = 2;
 
 #[derive(Default)]
 #[repr(align(64))]
-struct Area([[AtomicU64; LINE / 8]; 2 * LINES]);
+struct ModelArea([[AtomicU64; LINE / 8]; 2 * LINES]);
 
 #[derive(Default)]
-struct Shared {
-    area: Area,
+struct ModelMemory {
+    area: ModelArea,
     /// Contents of the buffers, indexed by offset in lines.
     buffers: [UnsafeCell<u64>; LINES],
 }
 
-impl Shared {
+impl ModelMemory {
     fn area(&self) -> (*mut u8, Layout) {
-        let layout = Layout::fitting(size_of::<Area>()).expect("room for two queues");
+        let layout = Layout::fitting(size_of::<ModelArea>()).expect("room for two queues");
         assert_eq!(layout.lines(), LINES);
         (self.area.0.as_ptr().cast_mut().cast(), layout)
     }
@@ -44,9 +44,9 @@ impl Shared {
 }
 
 /// Buffer of a caller that consists of an offset only.
-struct Place(u64);
+struct ModelBuffer(u64);
 
-impl CallerBuffer for Place {
+impl CallerBuffer for ModelBuffer {
     fn offset(&self) -> u64 {
         self.0
     }
@@ -68,20 +68,20 @@ impl Reach for All {
     }
 }
 
-struct Asking<'a> {
-    shared: &'a Shared,
-    caller: Caller<Coherent, Place>,
+struct ModelRequest<'a> {
+    shared: &'a ModelMemory,
+    caller: Caller<Coherent, ModelBuffer>,
 }
 
-impl<'a> Asking<'a> {
-    fn new(shared: &'a Shared) -> Self {
+impl<'a> ModelRequest<'a> {
+    fn new(shared: &'a ModelMemory) -> Self {
         let (area, layout) = shared.area();
         // SAFETY: models keep the area until they end.
-        Asking { shared, caller: unsafe { Caller::new(Coherent, area, layout) } }
+        ModelRequest { shared, caller: unsafe { Caller::new(Coherent, area, layout) } }
     }
 
     fn post(&mut self, place: u64, value: u64) -> u16 {
-        let slot = self.caller.reserve(Place(place * LINE as u64)).ok().expect("a free slot");
+        let slot = self.caller.reserve(ModelBuffer(place * LINE as u64)).ok().expect("a free slot");
         self.shared.write(place * LINE as u64, value);
         self.caller.post(slot, (Kind::Call, 0, 1), 8, 8).expect("room in the queue");
         slot
@@ -111,7 +111,7 @@ impl<'a> Asking<'a> {
 }
 
 /// Runs `calls` calls, and returns their values in the order in which they ran.
-fn serve(shared: &Shared, calls: usize) -> Vec<u64> {
+fn serve(shared: &ModelMemory, calls: usize) -> Vec<u64> {
     let (area, layout) = shared.area();
     // SAFETY: the area exists as long as `shared`, and it was zero.
     let mut callee = unsafe { Callee::new(Coherent, area, layout) };
@@ -139,17 +139,17 @@ fn loom_a_callee_that_announces_a_sleep_is_woken() {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(|| {
-        let shared = Arc::new(Shared::default());
-        let bell = Arc::new(Bell::default());
+        let shared = Arc::new(ModelMemory::default());
+        let wakeup = Arc::new(Wakeup::default());
         let sleeping = loom::thread::spawn({
-            let (shared, bell) = (shared.clone(), bell.clone());
+            let (shared, wakeup) = (shared.clone(), wakeup.clone());
             move || {
                 let (area, layout) = shared.area();
                 // SAFETY: models keep the area until they end.
                 let mut callee = unsafe { Callee::new(Coherent, area, layout) };
                 while !callee.has_request() {
                     let mut sleep = 0;
-                    bell.sleep(None, || {
+                    wakeup.sleep(None, || {
                         sleep = callee.announce_sleep();
                         callee.has_request()
                     });
@@ -157,26 +157,26 @@ fn loom_a_callee_that_announces_a_sleep_is_woken() {
                 }
             }
         });
-        let mut asking = Asking::new(&shared);
+        let mut asking = ModelRequest::new(&shared);
         asking.post(0, 1);
         assert!(asking.caller.wake_callee(|| {
-            bell.ring();
+            wakeup.ring();
             true
         }));
         sleeping.join().unwrap();
     });
 }
 
-fn model(calls: &'static [u64], ask: fn(&mut Asking<'_>)) {
+fn model(calls: &'static [u64], ask: fn(&mut ModelRequest<'_>)) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);
     builder.check(move || {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(ModelMemory::default());
         let serving = loom::thread::spawn({
             let shared = shared.clone();
             move || serve(&shared, calls.len())
         });
-        ask(&mut Asking::new(&shared));
+        ask(&mut ModelRequest::new(&shared));
         assert_eq!(serving.join().unwrap(), calls);
     });
 }

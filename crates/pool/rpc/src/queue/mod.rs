@@ -6,7 +6,7 @@
 //! layer above keeps the sender from overwriting unread messages, because it never has more messages in flight than
 //! there are lines.
 //!
-//! In the last word of the first line, the sender announces that it sleeps. Between hosts a process cannot see the bell
+//! In the last word of the first line, the sender announces that it sleeps. Between hosts a process cannot see the wakeup
 //! of its peer, so the receiver reads this word before it has the sender woken.
 //!
 //! A line carries one message rather than eight entries because a round trip then takes 314 ns instead of 340 ns on the

@@ -33,7 +33,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use unrack_pool::process::Maker;
 use unrack_pool::wire::Access;
-use unrack_pool::{Arena, BELLS, Offer, Service};
+use unrack_pool::{Arena, Offer, Service, WAKEUPS};
 
 /// Codes of refusals to clients that want to connect.
 pub(crate) const WRONG_VERSION: u32 = 1;
@@ -45,11 +45,11 @@ pub struct Options {
     /// How the server waits for calls: by polling, by sleeping, or adaptively.
     pub waiting: WaitPolicy,
     /// Number of threads that poll for calls. Each client belongs to one of them.
-    pub lanes: usize,
+    pub queue_threads: usize,
     /// Number of threads that run handlers. With 0, the thread that finds a call runs it to its end (HydraRPC §5.1).
     pub workers: usize,
     /// Address at which the server accepts clients that share no memory, as `tcp://host:port`. Port 0 selects a free
-    /// one. Each such client has a thread that runs its calls, independent of lanes and workers. Beyond loopback,
+    /// one. Each such client has a thread that runs its calls, independent of queue threads and workers. Beyond loopback,
     /// clients must prove a key that the server trusts ([`tcp::Scheme`]).
     pub listen: Option<String>,
     /// Limits on the memory that the server holds for clients that share no memory.
@@ -60,7 +60,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             waiting: WaitPolicy::Adaptive,
-            lanes: 1,
+            queue_threads: 1,
             workers: 0,
             listen: None,
             limits: tcp::PeerLimits::default(),
@@ -170,7 +170,7 @@ fn tcp_address(listen: &str) -> Result<&str, Error> {
 /// The threads that serve the clients of a pool.
 struct Pooled {
     maker: Maker,
-    lanes: Arc<QueueThreads>,
+    queue_threads: Arc<QueueThreads>,
     service: Weak<Service>,
     acceptor: Option<std::thread::JoinHandle<()>>,
 }
@@ -185,12 +185,12 @@ impl Pooled {
     ) -> Result<Pooled, Error> {
         let service = Arc::new(pool.register(name)?);
         let known = Arc::downgrade(&service);
-        let lanes = QueueThreads::start(pool, methods, options)?;
+        let queue_threads = QueueThreads::start(pool, methods, options)?;
         let acceptor = std::thread::Builder::new().name("unrack-accept".into()).spawn({
-            let lanes = lanes.clone();
-            move || accept(&service, &lanes, lent.as_ref())
+            let queue_threads = queue_threads.clone();
+            move || accept(&service, &queue_threads, lent.as_ref())
         })?;
-        Ok(Pooled { maker: Maker::this_process(), lanes, service: known, acceptor: Some(acceptor) })
+        Ok(Pooled { maker: Maker::this_process(), queue_threads, service: known, acceptor: Some(acceptor) })
     }
 
     fn join(&mut self) {
@@ -213,7 +213,7 @@ impl Drop for Pooled {
             service.close();
         }
         self.join();
-        self.lanes.stop();
+        self.queue_threads.stop();
     }
 }
 
@@ -247,14 +247,14 @@ impl RunningService {
 }
 
 /// Accepts clients until the service is closed or the manager is gone.
-fn accept(service: &Service, lanes: &QueueThreads, lent: Option<&Arena>) {
+fn accept(service: &Service, queue_threads: &QueueThreads, lent: Option<&Arena>) {
     while let Ok(Some(offer)) = service.accept(Duration::MAX) {
-        admit(offer, lanes, lent);
+        admit(offer, queue_threads, lent);
     }
 }
 
 /// Accepts a client that speaks the same version of the protocol, and refuses any other with a reason.
-fn admit(mut offer: Offer, lanes: &QueueThreads, lent: Option<&Arena>) {
+fn admit(mut offer: Offer, queue_threads: &QueueThreads, lent: Option<&Arena>) {
     let theirs = RpcGreeting::from_bytes(&offer.greeting().bytes);
     match theirs {
         None => return offer.refuse(NOT_RPC, "it does not speak this protocol"),
@@ -263,18 +263,18 @@ fn admit(mut offer: Offer, lanes: &QueueThreads, lent: Option<&Arena>) {
         }
         Some(_) => {}
     }
-    let lane = lanes.next();
-    let Some(layout) = QueueLayout::fitting(lanes.queue_bytes()) else {
+    let queue_thread = queue_threads.next();
+    let Some(layout) = QueueLayout::fitting(queue_threads.queue_bytes()) else {
         return offer.refuse(NOT_RPC, "the pool's queue areas are too small");
     };
     let hello = RpcGreeting::new(layout.lines()).to_bytes();
     // If the client is already gone, it needs no answer.
-    let Ok(channel) = offer.accept(&hello, lane.wakeup(), &[]) else { return };
+    let Ok(channel) = offer.accept(&hello, queue_thread.wakeup(), &[]) else { return };
     // The arena is shared before the client's first call is answered, because the answer may refer to a lent buffer.
     if lent.is_none_or(|arena| arena.share_with(&channel, Access::Read).is_ok()) {
-        lane.adopt(channel, layout);
+        queue_thread.adopt(channel, layout);
     }
 }
 
-/// Largest number of lanes, because each lane needs a separate bell.
-const MOST_LANES: usize = BELLS;
+/// Largest number of queue threads, because each queue thread needs a separate wakeup.
+const MOST_QUEUE_THREADS: usize = WAKEUPS;

@@ -103,14 +103,14 @@ impl Port {
         self.granted.channel.rings()
     }
 
-    /// Announces to a client on another host that the lane is about to sleep.
+    /// Announces to a client on another host that the queue thread is about to sleep.
     pub(super) fn announce_sleep(&mut self) {
         if self.is_far_that_rings() {
             self.asleep = Some(self.callee.announce_sleep());
         }
     }
 
-    /// Announces that the lane's sleep is over.
+    /// Announces that the queue thread's sleep is over.
     pub(super) fn announce_awake(&mut self) {
         if let Some(sleep) = self.asleep.take() {
             self.callee.announce_awake(sleep);
@@ -155,7 +155,7 @@ impl Port {
         }
         if any {
             self.owes_ring = true;
-            if self.granted.channel.peer_bell().is_seen_asleep(&self.rung) {
+            if self.granted.channel.peer_wakeup().is_seen_asleep(&self.rung) {
                 self.ring();
             }
         }
@@ -192,13 +192,13 @@ impl Port {
     }
 
     /// Wakes the client if it sleeps, because there are answers for it. This needs a fence, which waits until all
-    /// stores are globally visible, so the lane does it only when it has time. A client that is about to sleep is not
+    /// stores are globally visible, so the queue thread does it only when it has time. A client that is about to sleep is not
     /// waited for but rung again later, because other clients would wait meanwhile, and the client may never sleep.
     #[inline(always)]
     pub(super) fn ring(&mut self) {
         let heard = match self.is_far_that_rings() {
             true => self.callee.wake_caller(|| self.granted.channel.ring_far()),
-            false => self.granted.channel.peer_bell().try_ring(&mut self.rung),
+            false => self.granted.channel.peer_wakeup().try_wake(&mut self.rung),
         };
         self.owes_ring = !heard;
     }

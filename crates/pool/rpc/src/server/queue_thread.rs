@@ -3,7 +3,7 @@
 use super::methods::Methods;
 use super::port::Port;
 use super::workers::Workers;
-use super::{MOST_LANES, Options};
+use super::{MOST_QUEUE_THREADS, Options};
 use crate::ends::QueueLayout;
 use crate::error::Error;
 use crate::wait::{self, Moment, Pause, PollTime};
@@ -14,15 +14,15 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use unrack_pool::{Channel, Client, LOST_RING};
 
-/// Time for which a lane polls for calls even if polling was in vain recently.
+/// Time for which a queue thread polls for calls even if polling was in vain recently.
 const SHORT: Duration = Duration::from_micros(5);
-/// Longest time that a lane sleeps while it may have to ring a client again.
+/// Longest time that a queue thread sleeps while it may have to ring a client again.
 const LONGEST_NAP: Duration = Duration::from_millis(100);
-/// Number of polling rounds after which a lane rings clients that may have gone to sleep before their answers came. The
-/// lane does not do this in each round, because ringing needs a fence, which would delay answers that are being
+/// Number of polling rounds after which a queue thread rings clients that may have gone to sleep before their answers came. The
+/// queue thread does not do this in each round, because ringing needs a fence, which would delay answers that are being
 /// written.
 const RING_EVERY: u32 = 16;
-/// Time asleep after which a lane polls once more, because a client announces a call without making sure that the lane
+/// Time asleep after which a queue thread polls once more, because a client announces a call without making sure that the queue thread
 /// has not just gone to sleep.
 const SECOND_LOOK: Duration = Duration::from_millis(1);
 /// Largest number of clients for which polling all of them takes about as long as reading the clock.
@@ -30,39 +30,39 @@ const FEW: usize = 4;
 /// Number of polling rounds between two checks for clients that are gone.
 const ROUNDS: u32 = 1024;
 
-/// All lanes of a server.
+/// All queue threads of a server.
 pub(super) struct QueueThreads {
-    lanes: Vec<Arc<QueueThread>>,
+    queue_threads: Vec<Arc<QueueThread>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     next: AtomicUsize,
     queue_bytes: usize,
 }
 
-/// State that a lane's thread shares with the acceptor.
+/// State that a queue thread shares with the acceptor.
 pub(super) struct QueueThread {
     number: usize,
     pool: Client,
     adopted: Mutex<Vec<Port>>,
-    /// True if `adopted` is not empty, or if the lane has to stop.
+    /// True if `adopted` is not empty, or if the queue thread has to stop.
     called: AtomicBool,
     stop: AtomicBool,
 }
 
 impl QueueThreads {
-    /// Starts the lanes' threads.
+    /// Starts the queue threads' threads.
     pub(super) fn start(
         pool: &Client,
         methods: &Arc<Methods>,
         options: &Options,
     ) -> Result<Arc<QueueThreads>, Error> {
-        let mut lanes = QueueThreads {
-            lanes: Vec::new(),
+        let mut queue_threads = QueueThreads {
+            queue_threads: Vec::new(),
             threads: Mutex::default(),
             next: AtomicUsize::new(0),
             queue_bytes: pool.pool().queue_bytes as usize,
         };
-        for number in 0..options.lanes.clamp(1, MOST_LANES) {
-            let lane = Arc::new(QueueThread {
+        for number in 0..options.queue_threads.clamp(1, MOST_QUEUE_THREADS) {
+            let queue_thread = Arc::new(QueueThread {
                 number,
                 pool: pool.clone(),
                 adopted: Mutex::default(),
@@ -81,19 +81,24 @@ impl QueueThreads {
                 rounds: 0,
             };
             let patience = PollTime::new(options.waiting, SHORT);
-            let mut thread =
-                Thread { lane: lane.clone(), clients, patience, nap: SECOND_LOOK, last_call: Instant::now() };
+            let mut thread = Thread {
+                queue_thread: queue_thread.clone(),
+                clients,
+                patience,
+                nap: SECOND_LOOK,
+                last_call: Instant::now(),
+            };
             let handle =
-                std::thread::Builder::new().name("unrack-lane".into()).spawn(move || thread.run())?;
-            lanes.lanes.push(lane);
-            lanes.threads.get_mut().unwrap_or_else(PoisonError::into_inner).push(handle);
+                std::thread::Builder::new().name("unrack-queue_thread".into()).spawn(move || thread.run())?;
+            queue_threads.queue_threads.push(queue_thread);
+            queue_threads.threads.get_mut().unwrap_or_else(PoisonError::into_inner).push(handle);
         }
-        Ok(Arc::new(lanes))
+        Ok(Arc::new(queue_threads))
     }
 
-    /// Returns the lane for the next client; lanes take turns.
+    /// Returns the queue thread for the next client; queue threads take turns.
     pub(super) fn next(&self) -> &QueueThread {
-        &self.lanes[self.next.fetch_add(1, Ordering::Relaxed) % self.lanes.len()]
+        &self.queue_threads[self.next.fetch_add(1, Ordering::Relaxed) % self.queue_threads.len()]
     }
 
     /// Returns the size of a queue area in bytes.
@@ -101,11 +106,11 @@ impl QueueThreads {
         self.queue_bytes
     }
 
-    /// Stops all lanes and waits for their threads.
+    /// Stops all queue threads and waits for their threads.
     pub(super) fn stop(&self) {
-        for lane in &self.lanes {
-            lane.stop.store(true, Ordering::SeqCst);
-            lane.call();
+        for queue_thread in &self.queue_threads {
+            queue_thread.stop.store(true, Ordering::SeqCst);
+            queue_thread.call();
         }
         for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             let _ = thread.join();
@@ -114,12 +119,12 @@ impl QueueThreads {
 }
 
 impl QueueThread {
-    /// Returns the index of the bell that the lane's clients ring.
+    /// Returns the index of the wakeup by which the clients wake this queue thread.
     pub(super) fn wakeup(&self) -> usize {
         self.number
     }
 
-    /// Hands an accepted client to the lane's thread.
+    /// Hands an accepted client to the queue thread.
     pub(super) fn adopt(&self, channel: Channel, layout: QueueLayout) {
         let port = Port::new(channel, &self.pool, layout);
         self.adopted.lock().unwrap_or_else(PoisonError::into_inner).push(port);
@@ -128,21 +133,21 @@ impl QueueThread {
 
     fn call(&self) {
         self.called.store(true, Ordering::SeqCst);
-        self.pool.bell(self.number).wake();
+        self.pool.wakeup(self.number).wake();
     }
 }
 
 struct Thread {
-    lane: Arc<QueueThread>,
+    queue_thread: Arc<QueueThread>,
     clients: Clients,
     patience: PollTime,
-    /// Time to sleep before the lane polls once more, or rings again a client that was about to sleep.
+    /// Time to sleep before the queue thread polls once more, or rings again a client that was about to sleep.
     nap: Duration,
     /// Time of the last call.
     last_call: Instant,
 }
 
-/// The clients of a lane.
+/// The clients of a queue thread.
 struct Clients {
     methods: Arc<Methods>,
     workers: Option<Workers>,
@@ -150,14 +155,14 @@ struct Clients {
     /// leaves a gap.
     ports: Vec<Option<Port>>,
     pause: Pause,
-    /// Number of rounds since the lane last rang clients.
+    /// Number of rounds since the queue thread last rang clients.
     rounds: u32,
 }
 
 impl Thread {
     fn run(&mut self) {
         loop {
-            if self.lane.called.load(Ordering::Relaxed) && !self.attend() {
+            if self.queue_thread.called.load(Ordering::Relaxed) && !self.attend() {
                 return;
             }
             self.clients.let_go();
@@ -174,29 +179,29 @@ impl Thread {
         }
     }
 
-    /// Takes new clients. Returns false if the lane has to stop.
+    /// Takes new clients. Returns false if the queue thread has to stop.
     fn attend(&mut self) -> bool {
-        self.lane.called.store(false, Ordering::SeqCst);
-        if self.lane.stop.load(Ordering::SeqCst) {
+        self.queue_thread.called.store(false, Ordering::SeqCst);
+        if self.queue_thread.stop.load(Ordering::SeqCst) {
             return false;
         }
-        let mut adopted = self.lane.adopted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut adopted = self.queue_thread.adopted.lock().unwrap_or_else(PoisonError::into_inner);
         for port in adopted.drain(..) {
             self.clients.adopt(port);
         }
         true
     }
 
-    /// Polls for a while, then sleeps until a client, a worker, the acceptor, or the end of a peer rings the bell.
+    /// Polls for a while, then sleeps until a client, a worker, the acceptor, or the end of a peer wakes the thread.
     /// Returns whether there was work to do while it polled.
     fn wait(&mut self) -> bool {
-        let Thread { lane, clients, patience, .. } = self;
+        let Thread { queue_thread, clients, patience, .. } = self;
         let clients = RefCell::new(clients);
         let looked = patience.look(
             None,
-            || clients.borrow_mut().round() || lane.called.load(Ordering::Relaxed),
+            || clients.borrow_mut().round() || queue_thread.called.load(Ordering::Relaxed),
             |moment| clients.borrow().pause(moment),
-            // Polling must also end when a client is gone, because a lane that polls without end would keep the memory
+            // Polling must also end when a client is gone, because a queue thread that polls without end would keep the memory
             // of such clients.
             || clients.borrow().anybody_gone(),
         );
@@ -211,13 +216,13 @@ impl Thread {
         let (is_far, waited) = (clients.any_far(), self.last_call.elapsed());
         let short = is_far.then(|| wait::nap(waited, clients.all_ring())).flatten();
         let nap = short.map_or(nap, |short| nap.min(short));
-        // The lane only checks for work here. If a handler ran here, it could wait for the thread that reads the
-        // manager's messages, while that thread waits to ring this bell.
-        lane.pool.bell(lane.number).sleep(Some(nap), || {
+        // The queue thread only checks for work here. If a handler ran here, it could wait for the thread that reads the
+        // manager's messages, while that thread waits to wake this one.
+        queue_thread.pool.wakeup(queue_thread.number).sleep(Some(nap), || {
             if short.is_none() {
                 clients.ports.iter_mut().flatten().for_each(Port::announce_sleep);
             }
-            lane.called.load(Ordering::SeqCst) || clients.anybody_gone() || clients.have_work()
+            queue_thread.called.load(Ordering::SeqCst) || clients.anybody_gone() || clients.have_work()
         });
         clients.ports.iter_mut().flatten().for_each(Port::announce_awake);
         if is_far && wait::came_soon(self.last_call.elapsed()) && clients.have_work() {

@@ -1,4 +1,4 @@
-//! Worker threads for slow handlers, so that the lane's thread can continue to poll for calls.
+//! Worker threads for slow handlers, so that the queue thread can continue to poll for calls.
 
 use super::call::CallOutcome;
 use super::client_context::run_handler;
@@ -28,7 +28,7 @@ pub(super) struct HandledOutcome {
     pub outcome: CallOutcome,
 }
 
-/// Worker threads of one lane.
+/// Worker threads of one queue thread.
 pub(super) struct Workers {
     shared: Arc<WorkerState>,
     threads: Vec<JoinHandle<()>>,
@@ -39,7 +39,7 @@ struct WorkerState {
     given: Condvar,
     done: Mutex<Vec<HandledOutcome>>,
     pool: Client,
-    bell: usize,
+    wakeup: usize,
 }
 
 #[derive(Default)]
@@ -49,14 +49,14 @@ struct WorkerJob {
 }
 
 impl Workers {
-    /// Starts `count` workers. `bell` is the index of the lane's bell, which a worker rings when it has finished a job.
-    pub(super) fn start(count: usize, pool: &Client, bell: usize) -> std::io::Result<Workers> {
+    /// Starts `count` workers. `wakeup` is the index of the queue thread's wakeup, by which a worker wakes that thread when it has finished a job.
+    pub(super) fn start(count: usize, pool: &Client, wakeup: usize) -> std::io::Result<Workers> {
         let shared = Arc::new(WorkerState {
             work: Mutex::default(),
             given: Condvar::new(),
             done: Mutex::default(),
             pool: pool.clone(),
-            bell,
+            wakeup,
         });
         let mut workers = Workers { shared, threads: Vec::new() };
         for _ in 0..count {
@@ -74,12 +74,12 @@ impl Workers {
         self.shared.given.notify_one();
     }
 
-    /// Takes the outcomes of the finished jobs, so that the lane can answer them.
+    /// Takes the outcomes of the finished jobs, so that the queue thread can answer them.
     pub(super) fn take_done(&self) -> Vec<HandledOutcome> {
         std::mem::take(&mut *self.shared.done())
     }
 
-    /// Returns whether there are finished jobs that the lane has not answered yet.
+    /// Returns whether there are finished jobs that the queue thread has not answered yet.
     pub(super) fn have_done(&self) -> bool {
         !self.shared.done().is_empty()
     }
@@ -131,6 +131,6 @@ fn run(shared: &WorkerState) {
         };
         shared.done().push(HandledOutcome { port: job.port, slot: request.slot, outcome });
         drop(job);
-        shared.pool.bell(shared.bell).wake();
+        shared.pool.wakeup(shared.wakeup).wake();
     }
 }

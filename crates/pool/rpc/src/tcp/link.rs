@@ -48,8 +48,8 @@ struct TcpLinkState {
     wake: OwnedFd,
     /// Reason why no more calls will be answered, once the connection is lost for good.
     lost: OnceLock<String>,
-    /// Bells. The client's threads sleep on the first one.
-    bells: Wakeups,
+    /// Wakeups. The client's threads sleep on the first one.
+    wakeups: Wakeups,
 }
 
 impl Link {
@@ -72,7 +72,7 @@ impl Link {
             wake: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
                 .map_err(io::Error::from)?,
             lost: OnceLock::new(),
-            bells: Wakeups::make().map_err(io::Error::from)?,
+            wakeups: Wakeups::make().map_err(io::Error::from)?,
         });
         let peer = PeerProcess { id: ClientId(0), pid: 0, uid: 0, gid: 0, name: server.name() };
         let carrier = LinkThread::new(local.clone(), shared.clone(), server);
@@ -96,9 +96,9 @@ impl Link {
         self.shared.lost.get().map(String::as_str)
     }
 
-    /// Returns the bell on which the client's threads sleep.
-    pub(crate) fn bell(&self) -> &Wakeup {
-        self.shared.bells.get(0)
+    /// Returns the wakeup on which the client's threads sleep.
+    pub(crate) fn wakeup(&self) -> &Wakeup {
+        self.shared.wakeups.get(0)
     }
 
     /// Wakes the link's thread if it sleeps, because there is a request in the queue.
@@ -184,7 +184,7 @@ impl LinkThread {
                 Ok(again) => wire = again,
                 Err(why) => {
                     let _ = self.shared.lost.set(why);
-                    self.shared.bells.get(0).wake();
+                    self.shared.wakeups.get(0).wake();
                     return;
                 }
             }
@@ -223,7 +223,7 @@ impl LinkThread {
         any |= self.outgoing.write(wire)?;
         let answered = incoming.read(wire, self)?;
         if answered {
-            self.shared.bells.get(0).wake();
+            self.shared.wakeups.get(0).wake();
         }
         Ok(any || answered)
     }

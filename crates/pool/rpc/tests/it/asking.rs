@@ -6,8 +6,8 @@ use unrack_pool::cache_control::MemoryKind;
 use unrack_rpc::server::CallRefusal;
 use unrack_rpc::{Server, WaitPolicy, client, server};
 
-/// A lane that is about to sleep and finds a call must not run it there: the thread that reads the manager's messages
-/// waits to wake the lane, and the call for a message.
+/// A queue thread that is about to sleep and finds a call must not run it there: the thread that reads the manager's messages
+/// waits to wake the queue thread, and the call for a message.
 #[test]
 fn a_handler_may_ask_the_manager_while_clients_leave() {
     let pool = Pool::new(MemoryKind::Coherent);

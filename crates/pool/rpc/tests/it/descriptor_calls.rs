@@ -68,7 +68,7 @@ fn says(child: &mut Child, what: &str) -> bool {
 struct Hostile {
     socket: OwnedFd,
     number: u32,
-    /// Files of its segment, granted to the server for writing; of the queues; of the server's bells; of its own bells.
+    /// Files of its segment, granted to the server for writing; of the queues; of the server's wakeups; of its own wakeups.
     files: Vec<(&'static str, OwnedFd)>,
     segment: Extent,
     memory: *mut u8,
@@ -83,9 +83,9 @@ impl Hostile {
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .unwrap();
         rustix::net::connect(&socket, &SocketAddrUnix::new(path).unwrap()).expect("a manager listens");
-        let bells = Wakeups::make().unwrap();
+        let wakeups = Wakeups::make().unwrap();
         let hello = wire::first(&Hello { name: "hostile".into(), again: None });
-        wire::send(socket.as_fd(), &hello, &[bells.file()]).unwrap();
+        wire::send(socket.as_fd(), &hello, &[wakeups.file()]).unwrap();
         let ReceivedPacket::Packet(bytes, _) = wire::receive(socket.as_fd()).unwrap() else {
             panic!("no welcome")
         };
@@ -94,13 +94,13 @@ impl Hostile {
         let (reply, mut beside) = ask(&socket, &mut number, Asked::Lease { sections: 1 });
         let Reply::Leased(segment) = reply else { panic!("{reply:?}") };
         let leased = beside.remove(0);
-        let open = Asked::Open { service: "test".into(), greeting: HELLO.to_vec(), bell: 0 };
+        let open = Asked::Open { service: "test".into(), greeting: HELLO.to_vec(), wakeup: 0 };
         let (reply, mut beside) = ask(&socket, &mut number, open);
         let Reply::Opened(OpenedChannel { channel, queues, .. }) = reply else { panic!("{reply:?}") };
         let (queue, theirs) = (beside.remove(0), beside.remove(0));
         let grant = Asked::Grant { channel, offset: segment.offset, access: Access::Write };
         assert_eq!(ask(&socket, &mut number, grant).0, Reply::Done);
-        let own = bells.file().try_clone_to_owned().unwrap();
+        let own = wakeups.file().try_clone_to_owned().unwrap();
         let (area, layout) =
             (map(&queue, queues.bytes), QueueLayout::fitting(queues.bytes as usize).unwrap());
         // SAFETY: mapped for good, and nothing else on this side uses the queues.
@@ -111,8 +111,12 @@ impl Hostile {
             )
         };
         let memory = map(&leased, segment.bytes);
-        let files =
-            vec![("segment", leased), ("queues", queue), ("bells of the server", theirs), ("own bells", own)];
+        let files = vec![
+            ("segment", leased),
+            ("queues", queue),
+            ("wakeups of the server", theirs),
+            ("own wakeups", own),
+        ];
         Hostile { socket, number, files, segment, memory, requests, answers, generation: 0 }
     }
 

@@ -149,7 +149,7 @@ fn every_handle_over_tcp_is_refused_in_a_child_and_can_be_dropped_there() {
     a_child_is_refused(&place, serving);
 }
 
-/// A lane that spins looks for clients that are gone, too: their memory would stay taken as long as the server runs.
+/// A queue thread that spins looks for clients that are gone, too: their memory would stay taken as long as the server runs.
 #[test]
 fn a_server_that_spins_lets_go_of_clients_that_are_gone() {
     let pool = Pool::new(MemoryKind::Coherent);

@@ -84,9 +84,9 @@ fn a_client_that_stops_reading_holds_nobody_up() {
     }
 }
 
-/// Writes random states to its own page of bells: asleep and unwakeable, or woken, different each time.
+/// Writes random states to its own page of wakeups: asleep and unwakeable, or woken, different each time.
 #[test]
-fn bells_that_lie_hold_nobody_up() {
+fn wakeups_that_lie_hold_nobody_up() {
     for mode in modes() {
         for workers in [0, 1] {
             let pool = Pool::new(mode);
@@ -94,11 +94,11 @@ fn bells_that_lie_hold_nobody_up() {
             let honest = honest(&pool);
             let raw = pool.raw();
             let (channel, _) = raw.open("test", HELLO, 0, &[], PATIENCE).unwrap();
-            // SAFETY: a bell begins with its word, and this client may write its own; atomics may be shared.
-            let bell = unsafe { &*std::ptr::from_ref(raw.bell(0)).cast::<AtomicU32>() };
+            // SAFETY: a wakeup begins with its word, and this client may write its own; atomics may be shared.
+            let wakeup = unsafe { &*std::ptr::from_ref(raw.wakeup(0)).cast::<AtomicU32>() };
             let mut random = SmallRng::seed_from_u64(workers as u64);
             for line in 0..300u64 {
-                bell.store(if line % 3 == 0 { 1 } else { random.random() }, Ordering::SeqCst);
+                wakeup.store(if line % 3 == 0 { 1 } else { random.random() }, Ordering::SeqCst);
                 for beside in [2, 1, 0] {
                     // A call of an unknown method, which is answered, and rung for.
                     let entry = if beside == 0 { line << 38 } else { 1 << 32 };
@@ -109,7 +109,7 @@ fn bells_that_lie_hold_nobody_up() {
                 }
             }
             is_answered(&honest);
-            bell.store(0, Ordering::SeqCst);
+            wakeup.store(0, Ordering::SeqCst);
         }
     }
 }

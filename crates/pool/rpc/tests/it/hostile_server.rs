@@ -124,7 +124,7 @@ fn serve_wrongly(
             let kept = if random.random_bool(0.5) { u64::MAX } else { 0x8000_03ff_0000_00ff };
             memory.store(word, drawn & kept);
         }
-        channel.peer_bell().try_ring(&mut rung);
+        channel.peer_wakeup().try_wake(&mut rung);
     }
 }
 

@@ -29,7 +29,7 @@ fn role() {
     let layout = QueueLayout::fitting(pool.pool().queue_bytes as usize).unwrap();
     let hello = [b"urrpc\0\x01\0".as_slice(), &(layout.lines() as u16).to_le_bytes()].concat();
     let channel = service.accept(PATIENCE).unwrap().expect("a client").accept(&hello, 0, &[]).unwrap();
-    pool.bell(0).sleep(Some(PATIENCE), || {
+    pool.wakeup(0).sleep(Some(PATIENCE), || {
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP).unwrap();
         // Lasts until all threads are stopped; the rest of it passes when they go on.
         std::thread::sleep(Duration::from_millis(20));
@@ -46,7 +46,7 @@ fn role() {
     let mut rung = WakesSent::default();
     while channel.gone().is_none() {
         let Some(entries) = requests.receive() else {
-            channel.peer_bell().try_ring(&mut rung);
+            channel.peer_wakeup().try_wake(&mut rung);
             std::thread::sleep(Duration::from_millis(1));
             continue;
         };

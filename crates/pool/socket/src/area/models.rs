@@ -12,7 +12,7 @@ use std::cell::UnsafeCell;
 /// Bytes of the ring in a model. No model sends more, so the ring does not wrap around.
 const BYTES: usize = 64;
 
-struct Model {
+struct AreaModel {
     shared: Shared,
     journal: Journal,
     ring: UnsafeCell<[u8; BYTES]>,
@@ -21,12 +21,12 @@ struct Model {
 }
 
 // SAFETY: the words of the direction determine which thread may access which bytes; the models check exactly that.
-unsafe impl Send for Model {}
+unsafe impl Send for AreaModel {}
 // SAFETY: as for `Send`.
-unsafe impl Sync for Model {}
+unsafe impl Sync for AreaModel {}
 
-impl Model {
-    fn new() -> Model {
+impl AreaModel {
+    fn new() -> AreaModel {
         let wide = |value| AtomicU64::new(value);
         let word = || AtomicU32::new(0);
         let writer = Writer {
@@ -50,7 +50,7 @@ impl Model {
             gone: word(),
         };
         let shared = Shared { writer, reader, signals };
-        Model {
+        AreaModel {
             shared,
             journal: Journal::default(),
             ring: UnsafeCell::new([0; BYTES]),
@@ -115,7 +115,7 @@ fn explore(bytes: u8, most: usize) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(move || {
-        let model = Arc::new(Model::new());
+        let model = Arc::new(AreaModel::new());
         let sender = loom::thread::spawn({
             let model = model.clone();
             move || model.send(bytes, most)

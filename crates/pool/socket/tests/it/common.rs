@@ -64,7 +64,7 @@ impl Rack {
         command.env(unrack_socket::AFTER_VARIABLE, "1");
     }
 
-    /// Runs one test of this program below the library, and fails as it does: with bells, and again where there is no
+    /// Runs one test of this program below the library, and fails as it does: with wakeups, and again where there is no
     /// descriptor for any, so that all are woken by bytes.
     pub(crate) fn run(&self, test: &str) {
         self.run_with(test, |_| {});
@@ -72,7 +72,7 @@ impl Rack {
 
     /// As [`run`](Rack::run), with what a function adds to the command.
     pub(crate) fn run_with(&self, test: &str, add: impl Fn(&mut Command)) {
-        for mut role in [self.role(test), without_bells(self.role(test))] {
+        for mut role in [self.role(test), without_wakeups(self.role(test))] {
             add(&mut role);
             run(role, test);
         }
@@ -100,8 +100,8 @@ fn run(mut role: Command, test: &str) {
     );
 }
 
-/// Leaves a command no descriptors as high as those of bells.
-pub(crate) fn without_bells(mut command: Command) -> Command {
+/// Leaves a command no descriptors as high as those of wakeups.
+pub(crate) fn without_wakeups(mut command: Command) -> Command {
     // SAFETY: one system call.
     unsafe {
         command.pre_exec(|| {

@@ -1,7 +1,7 @@
 //! What the manual pages say of stream sockets, case by case: once by the kernel alone and once below the library, with equal
 //! results. The cases are in `tests/programs/conformance.c`.
 
-use crate::common::{Rack, output_of, without_bells};
+use crate::common::{Rack, output_of, without_wakeups};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use unrack_testing::TestFolder;
@@ -17,7 +17,7 @@ fn each_case_of_the_manual_pages_has_the_kernels_results() {
     let folder = TestFolder::new("sockets-conformance");
     let program = compile(&folder, "conformance");
     compare(&program, "sockets-conforming", |command| command);
-    compare(&program, "sockets-conforming-without-bells", without_bells);
+    compare(&program, "sockets-conforming-without-wakeups", without_wakeups);
 }
 
 /// Compares a run by the kernel with one below the library.

@@ -45,8 +45,8 @@ fn a_socket_that_is_passed_on_is_whole() {
 
 #[test]
 fn a_program_that_closes_all_descriptors_is_woken_still() {
-    let rack = Rack::new("sockets-bells", 16);
-    rack.run("flows::bells_of_sleepers");
+    let rack = Rack::new("sockets-wakeups", 16);
+    rack.run("flows::wakeups_of_sleepers");
     assert!(rack.carried() >= 1);
 }
 
@@ -132,23 +132,23 @@ where
     });
 }
 
-/// Returns this process's descriptors of bells.
-fn bells() -> Vec<i32> {
+/// Returns this process's descriptors of wakeups.
+fn wakeups() -> Vec<i32> {
     let open = std::fs::read_dir("/proc/self/fd").expect("descriptors").flatten();
-    let is_bell = |path: &std::path::Path| {
+    let is_wakeup = |path: &std::path::Path| {
         std::fs::read_link(path).is_ok_and(|link| link.as_os_str() == "anon_inode:[eventfd]")
     };
     let number = |path: std::path::PathBuf| path.file_name()?.to_str()?.parse().ok();
     // One that another thread is just making is at a lower number, where the program may close it.
     open.map(|entry| entry.path())
-        .filter(|path| is_bell(path))
+        .filter(|path| is_wakeup(path))
         .filter_map(number)
         .filter(|fd| *fd >= 900)
         .collect()
 }
 
 #[test]
-fn a_program_that_makes_sets_again_and_again_keeps_a_bell() {
+fn a_program_that_makes_sets_again_and_again_keeps_a_wakeup() {
     let rack = Rack::new("sockets-sets", 16);
     rack.run("flows::sets");
     assert!(rack.carried() >= 1);
@@ -169,7 +169,7 @@ fn sets() {
             assert_eq!(libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, b.as_raw_fd(), &raw mut event), 0);
             // It sleeps, as nothing comes.
             assert_eq!(libc::epoll_wait(set, &raw mut event, 1, 1), 0);
-            had.push(bells().len());
+            had.push(wakeups().len());
             libc::close(set);
         }
     }
@@ -178,7 +178,7 @@ fn sets() {
 
 #[test]
 #[ignore = "runs below the preload library, started by a test above"]
-fn bells_of_sleepers() {
+fn wakeups_of_sleepers() {
     let (a, b) = internet();
     warm_up(&a, &b);
     let (mut ours, mut theirs) = (&a, &b);
@@ -197,18 +197,18 @@ fn bells_of_sleepers() {
             ours.write_all(&byte).expect("room");
             ours.read_exact(&mut byte).expect("a byte");
             assert_eq!(byte, [round]);
-            had = bells();
-            for bell in &had {
+            had = wakeups();
+            for wakeup in &had {
                 // SAFETY: plain numbers.
-                assert_eq!(unsafe { libc::close(*bell) }, -1, "a bell is not the program's to close");
+                assert_eq!(unsafe { libc::close(*wakeup) }, -1, "a wakeup is not the program's to close");
                 // SAFETY: plain numbers.
-                assert_eq!(unsafe { libc::dup2(0, *bell) }, -1, "nor to replace");
+                assert_eq!(unsafe { libc::dup2(0, *wakeup) }, -1, "nor to replace");
             }
             // SAFETY: plain numbers.
             assert_eq!(unsafe { libc::close_range(700, u32::MAX, 0) }, 0);
             // The other thread may have made one meanwhile.
-            let kept = bells();
-            assert!(had.iter().all(|bell| kept.contains(bell)), "{had:?} {kept:?}");
+            let kept = wakeups();
+            assert!(had.iter().all(|wakeup| kept.contains(wakeup)), "{had:?} {kept:?}");
         }
         // SAFETY: all zeros are limits.
         let mut most = unsafe { std::mem::zeroed::<libc::rlimit>() };

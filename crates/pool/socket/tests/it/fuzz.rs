@@ -1,7 +1,7 @@
 //! Random servers and clients (`tests/programs/fuzz.c`): threads, descriptors, epoll modes and processes, drawn from a seed. The same
 //! seeds by the kernel alone and below the library, with equal results.
 
-use crate::common::{Rack, output_of, without_bells};
+use crate::common::{Rack, output_of, without_wakeups};
 use crate::conformance::compile;
 use std::process::Command;
 use unrack_testing::TestFolder;
@@ -27,7 +27,7 @@ fn random_servers_and_clients_lose_no_byte_and_no_wakeup() {
     let folder = TestFolder::new("sockets-fuzz");
     let program = compile(&folder, "fuzz");
     let (first, seeds) = (variable("UNRACK_SOCKET_SEED", FIRST), variable("UNRACK_SOCKET_SEEDS", SEEDS));
-    for bells in [true, false] {
+    for wakeups in [true, false] {
         let rack = Rack::new("sockets-fuzzed", 1024);
         let run = |is_below: bool, first: u64, seeds: u64| {
             let mut command = Command::new(&program);
@@ -35,11 +35,11 @@ fn random_servers_and_clients_lose_no_byte_and_no_wakeup() {
             if is_below {
                 rack.preload(&mut command);
             }
-            output_of(if bells { command } else { without_bells(command) })
+            output_of(if wakeups { command } else { without_wakeups(command) })
         };
         let (kernels, found) = (run(false, first, seeds), run(true, first, seeds));
         for ((kernels, found), seed) in kernels.lines().zip(found.lines()).zip(first..) {
-            let said = format!("UNRACK_SOCKET_SEED={seed} UNRACK_SOCKET_SEEDS=1, bells: {bells}");
+            let said = format!("UNRACK_SOCKET_SEED={seed} UNRACK_SOCKET_SEEDS=1, wakeups: {wakeups}");
             assert_eq!(without_time(found), without_time(kernels), "{said}");
             // Where wakeups are lost, answers come late in each run of the seed.
             let is_late = |line: &str| line.contains("LATE");

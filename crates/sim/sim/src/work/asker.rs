@@ -65,11 +65,11 @@ impl MessageSource {
 macro_rules! ask {
     ($asker:expr, $source:ident => $call:expr) => {
         match $asker {
-            Asker::Synthetic($source) => $call,
-            Asker::Listed($source) => $call,
-            Asker::Replay($source, _) => $call,
-            Asker::Lines($source) => $call,
-            Asker::Jobs($source) => $call,
+            MessageSource::Synthetic($source) => $call,
+            MessageSource::Listed($source) => $call,
+            MessageSource::Replay($source, _) => $call,
+            MessageSource::Lines($source) => $call,
+            MessageSource::Jobs($source) => $call,
         }
     };
 }

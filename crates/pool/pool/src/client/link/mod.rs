@@ -122,9 +122,9 @@ impl Link {
         &self.space
     }
 
-    /// Returns the bells of this process.
-    pub(super) fn bells(&self) -> &Wakeups {
-        &self.connecting.bells
+    /// Returns the wakeups of this process.
+    pub(super) fn wakeups(&self) -> &Wakeups {
+        &self.connecting.wakeups
     }
 
     /// Sends a request to the manager, and waits for its reply. If the manager is killed meanwhile, the request is sent
@@ -484,7 +484,7 @@ impl Link {
             }
             Event::Rung { channel } => {
                 if let Some(link) = self.channel(channel) {
-                    self.bells().get(link.own_bell()).wake();
+                    self.wakeups().get(link.own_wakeup()).wake();
                 }
             }
             Event::Gone { channel, cause } => {
@@ -496,7 +496,7 @@ impl Link {
     /// Records that a channel's peer is gone, and wakes the user of the channel.
     fn ended(&self, link: &ChannelLink, cause: Cause) {
         link.note_gone(cause);
-        self.bells().get(link.own_bell()).wake();
+        self.wakeups().get(link.own_wakeup()).wake();
     }
 
     /// Makes and records this process's side of a channel.

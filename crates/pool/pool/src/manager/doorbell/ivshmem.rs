@@ -21,7 +21,7 @@ const MOST_PEERS: u32 = 1 << 16;
 pub struct Ivshmem {
     device: Device,
     number: u32,
-    bell: OwnedFd,
+    wakeup: OwnedFd,
 }
 
 /// Reason why a doorbell cannot be used.
@@ -76,9 +76,9 @@ impl Ivshmem {
         if number >= MOST_PEERS {
             return Err(IoError::other("its server has not given it a number"));
         }
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        device.interrupt(bell.as_fd())?;
-        Ok(Ivshmem { device, number, bell })
+        let wakeup = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        device.interrupt(wakeup.as_fd())?;
+        Ok(Ivshmem { device, number, wakeup })
     }
 }
 
@@ -94,13 +94,13 @@ impl Doorbell for Ivshmem {
         }
     }
 
-    fn bell(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+    fn wakeup(&self) -> BorrowedFd<'_> {
+        self.wakeup.as_fd()
     }
 
     fn silence(&self) {
         // If no host rang, there is no count to read.
-        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+        let _ = rustix::io::read(&self.wakeup, &mut [0; 8]);
     }
 }
 

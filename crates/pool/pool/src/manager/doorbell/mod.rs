@@ -21,7 +21,7 @@ pub trait Doorbell: Debug + Send + Sync {
     fn ring(&self, number: u32);
 
     /// Returns the descriptor that becomes readable when another host rings.
-    fn bell(&self) -> BorrowedFd<'_>;
+    fn wakeup(&self) -> BorrowedFd<'_>;
 
     /// Makes the descriptor unreadable until the next ring.
     fn silence(&self);

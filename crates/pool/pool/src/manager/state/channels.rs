@@ -2,7 +2,7 @@
 
 use super::holders::{Holder, Holding};
 use super::{Channel, ChannelSide, Service, State, is_name};
-use crate::BELLS;
+use crate::WAKEUPS;
 use crate::manager::ledger::{ChannelRecord, Key, LedgerRecord};
 use crate::wire::{
     Accepted, Cause, ChannelId, ClientId, Denied, Event, Extent, MOST_GREETING, MOST_REASON, OpenedChannel,
@@ -60,13 +60,13 @@ impl State {
         number: u32,
         name: String,
         greeting: Vec<u8>,
-        bell: u32,
+        wakeup: u32,
         passed: Vec<OwnedFd>,
     ) -> Result<(), Denied> {
         if greeting.len() > MOST_GREETING {
             return Err(Denied::LongGreeting);
         }
-        if bell >= BELLS as u32 {
+        if wakeup >= WAKEUPS as u32 {
             return Err(Denied::NotYours);
         }
         let Some(service) = self.services.get(&name) else {
@@ -98,9 +98,9 @@ impl State {
         self.channels.insert(id, channel);
         let caller = &self.clients[&by];
         let offer =
-            OpenedChannel { channel: id, peer: caller.peer.clone(), queues, bell, rings: true, greeting };
+            OpenedChannel { channel: id, peer: caller.peer.clone(), queues, wakeup, rings: true, greeting };
         let mut beside: Vec<_> = file.iter().cloned().collect();
-        beside.extend(caller.bells.clone());
+        beside.extend(caller.wakeups.clone());
         beside.extend(passed.into_iter().map(Arc::new));
         self.event(server, Event::Offered { service: name, offer }, beside);
         Ok(())
@@ -189,15 +189,15 @@ impl State {
         let mut beside: Vec<_> = channel.file.iter().cloned().collect();
         self.put(record).expect("a record that is there can be changed");
         let outcome = match verdict {
-            Ok(Accepted { greeting, bell }) => {
+            Ok(Accepted { greeting, wakeup }) => {
                 let served = &self.clients[&server.id];
-                beside.extend(served.bells.clone());
+                beside.extend(served.wakeups.clone());
                 beside.extend(passed.into_iter().map(Arc::new));
                 Ok(Reply::Opened(OpenedChannel {
                     channel: id,
                     peer: served.peer.clone(),
                     queues,
-                    bell,
+                    wakeup,
                     rings: true,
                     greeting,
                 }))
@@ -330,7 +330,7 @@ impl State {
 /// Returns whether an answer to a caller exceeds the limits of the protocol.
 fn is_too_long(verdict: &Result<Accepted, RefusedCaller>) -> bool {
     match verdict {
-        Ok(accepted) => accepted.greeting.len() > MOST_GREETING || accepted.bell >= BELLS as u32,
+        Ok(accepted) => accepted.greeting.len() > MOST_GREETING || accepted.wakeup >= WAKEUPS as u32,
         Err(refused) => refused.text.len() > MOST_REASON,
     }
 }

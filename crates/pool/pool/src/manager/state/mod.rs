@@ -40,8 +40,8 @@ pub(super) struct Client {
     /// Messages that were not sent yet, in order.
     pub waiting: VecDeque<OutgoingMessage>,
     started: u64,
-    /// Descriptor of the client's bells; `None` until a client of the previous manager has reconnected.
-    bells: Option<Arc<OwnedFd>>,
+    /// Descriptor of the client's wakeups; `None` until a client of the previous manager has reconnected.
+    wakeups: Option<Arc<OwnedFd>>,
     /// Objects that a reconnected client has confirmed so far; `None` before it reconnects and after it has confirmed
     /// all.
     kept: Option<ConfirmedHoldings>,
@@ -161,7 +161,7 @@ impl State {
         &mut self,
         mut peer: PeerProcess,
         started: u64,
-        bells: OwnedFd,
+        wakeups: OwnedFd,
     ) -> Result<ClientId, Denied> {
         let most = self.holders.limits().clients;
         if self.clients.len() >= most as usize {
@@ -178,7 +178,7 @@ impl State {
             self.holders.give(holder, Holding::Connection);
             return Err(denied);
         }
-        let client = Client { bells: Some(Arc::new(bells)), ..Client::absent(peer, started, holder) };
+        let client = Client { wakeups: Some(Arc::new(wakeups)), ..Client::absent(peer, started, holder) };
         self.clients.insert(id, client);
         Ok(id)
     }
@@ -204,8 +204,8 @@ impl State {
             },
             Request::Register { service } => self.register(from, service),
             Request::Withdraw { service } => self.withdraw(from, &service),
-            Request::Open { service, greeting, bell } => {
-                match self.open(from, number, service, greeting, bell, beside) {
+            Request::Open { service, greeting, wakeup } => {
+                match self.open(from, number, service, greeting, wakeup, beside) {
                     // The reply is sent when the service has answered.
                     Ok(()) => return,
                     Err(denied) => Err(denied),
@@ -314,7 +314,15 @@ impl State {
 
 impl Client {
     fn absent(peer: PeerProcess, started: u64, holder: Holder) -> Client {
-        Client { peer, waiting: VecDeque::new(), started, bells: None, kept: None, used_bytes: None, holder }
+        Client {
+            peer,
+            waiting: VecDeque::new(),
+            started,
+            wakeups: None,
+            kept: None,
+            used_bytes: None,
+            holder,
+        }
     }
 }
 

@@ -149,14 +149,14 @@ impl State {
         id: ClientId,
         peer: &PeerProcess,
         started: u64,
-        bells: OwnedFd,
+        wakeups: OwnedFd,
     ) -> Result<(), Denied> {
         let client = self.clients.get_mut(&id).ok_or(Denied::Stranger)?;
         let same = (client.peer.pid, client.peer.uid, client.started) == (peer.pid, peer.uid, started);
-        if !same || client.bells.is_some() {
+        if !same || client.wakeups.is_some() {
             return Err(Denied::Stranger);
         }
-        client.bells = Some(Arc::new(bells));
+        client.wakeups = Some(Arc::new(wakeups));
         client.kept = Some(ConfirmedHoldings::default());
         self.told.push(id);
         Ok(())

@@ -1,31 +1,31 @@
-//! Tests and loom models of one bell.
+//! Tests and loom models of one wakeup.
 
 #[cfg(not(loom))]
 mod plain {
     use super::super::*;
 
-    fn bell(state: u32) -> Wakeup {
+    fn wakeup(state: u32) -> Wakeup {
         Wakeup { state: AtomicU32::new(state) }
     }
 
     /// A peer that was killed or stopped on its way to sleep announces a sleep for ever.
     #[test]
     fn who_rings_a_peer_gives_up() {
-        assert!(!PeerWakeup(&bell(ASLEEP)).wake());
-        assert!(PeerWakeup(&bell(0)).wake(), "nobody sleeps");
+        assert!(!PeerWakeup(&wakeup(ASLEEP)).wake());
+        assert!(PeerWakeup(&wakeup(0)).wake(), "nobody sleeps");
     }
 
-    /// Any process that may read a bell may sleep on its word. That must not keep rings from the bell's owner.
+    /// Any process that may read a wakeup may sleep on its word. That must not keep a wake from the owner of the wakeup.
     #[test]
     fn a_ring_is_not_stolen() {
-        let (bell, over) = (bell(0), AtomicU32::new(0));
-        let asleep = || bell.state.load(Ordering::SeqCst);
+        let (wakeup, over) = (wakeup(0), AtomicU32::new(0));
+        let asleep = || wakeup.state.load(Ordering::SeqCst);
         let woken_soon = std::thread::scope(|scope| {
             scope.spawn(|| {
                 while over.load(Ordering::SeqCst) == 0 {
                     let state = asleep();
                     if state & ASLEEP != 0 {
-                        futex::wait(&bell.state, state, Some(Duration::from_secs(120)));
+                        futex::wait(&wakeup.state, state, Some(Duration::from_secs(120)));
                     }
                     yield_now();
                 }
@@ -33,18 +33,18 @@ mod plain {
             let woken_soon = [(); 5].map(|()| {
                 let start = std::time::Instant::now();
                 std::thread::scope(|scope| {
-                    scope.spawn(|| bell.sleep(Some(Duration::from_secs(120)), || false));
+                    scope.spawn(|| wakeup.sleep(Some(Duration::from_secs(120)), || false));
                     while asleep() & ASLEEP == 0 {
                         yield_now();
                     }
                     // Time for both to sleep: with less, nothing is stolen, and nothing is tested.
                     std::thread::sleep(Duration::from_millis(20));
-                    bell.wake();
+                    wakeup.wake();
                 });
                 start.elapsed() < Duration::from_secs(60)
             });
             over.store(1, Ordering::SeqCst);
-            futex::wake(&bell.state);
+            futex::wake(&wakeup.state);
             woken_soon
         });
         assert_eq!(woken_soon, [true; 5], "the sleeper was not woken");
@@ -52,10 +52,10 @@ mod plain {
 
     #[test]
     fn a_sleeper_that_panics_does_not_sleep() {
-        let bell = bell(0);
-        let sleep = || bell.sleep(None, || panic!("as the test wants"));
+        let wakeup = wakeup(0);
+        let sleep = || wakeup.sleep(None, || panic!("as the test wants"));
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(sleep)).is_err());
-        assert!(!bell.wake());
+        assert!(!wakeup.wake());
     }
 }
 
@@ -67,7 +67,7 @@ mod loom_models {
     use loom::sync::Arc;
 
     struct Shared {
-        bell: Bell,
+        wakeup: Wakeup,
         /// Flags that the sleeper is to find.
         found: [AtomicU64; 2],
     }
@@ -85,7 +85,7 @@ mod loom_models {
         fn await_all(&self, which: &[usize]) {
             let all_there = || which.iter().all(|&which| self.is_there(which));
             while !all_there() {
-                self.bell.sleep(None, all_there);
+                self.wakeup.sleep(None, all_there);
             }
         }
     }
@@ -95,7 +95,7 @@ mod loom_models {
         builder.preemption_bound = Some(3);
         builder.check(move || {
             let found = [AtomicU64::new(0), AtomicU64::new(0)];
-            let shared = Arc::new(Shared { bell: Bell { state: AtomicU32::new(0) }, found });
+            let shared = Arc::new(Shared { wakeup: Wakeup { state: AtomicU32::new(0) }, found });
             let ringing = ringers.map(|ringer| {
                 let shared = shared.clone();
                 loom::thread::spawn(move || ringer(&shared))
@@ -111,7 +111,7 @@ mod loom_models {
     fn a_ring_is_heard() {
         let tell_and_ring = |shared: &Shared| {
             shared.tell(0);
-            shared.bell.ring();
+            shared.wakeup.ring();
         };
         model([tell_and_ring], &[0]);
     }
@@ -123,7 +123,7 @@ mod loom_models {
             let mut rung = Rung::default();
             for which in 0..2 {
                 shared.tell(which);
-                while !PeerBell(&shared.bell).try_ring(&mut rung) {
+                while !PeerWakeup(&shared.wakeup).try_wake(&mut rung) {
                     yield_now();
                 }
             }

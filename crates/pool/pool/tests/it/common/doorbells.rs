@@ -33,16 +33,16 @@ impl Doorbell for One {
     }
 
     fn ring(&self, number: u32) {
-        if let Some(bell) = self.all.0.get(number as usize) {
-            rustix::io::write(bell, &1u64.to_ne_bytes()).expect("an eventfd takes a 1");
+        if let Some(wakeup) = self.all.0.get(number as usize) {
+            rustix::io::write(wakeup, &1u64.to_ne_bytes()).expect("an eventfd takes a 1");
         }
     }
 
-    fn bell(&self) -> BorrowedFd<'_> {
+    fn wakeup(&self) -> BorrowedFd<'_> {
         self.all.0[self.number as usize].as_fd()
     }
 
     fn silence(&self) {
-        let _ = rustix::io::read(self.bell(), &mut [0; 8]);
+        let _ = rustix::io::read(self.wakeup(), &mut [0; 8]);
     }
 }

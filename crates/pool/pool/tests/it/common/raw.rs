@@ -35,9 +35,9 @@ impl Raw {
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .unwrap();
         rustix::net::connect(&socket, &SocketAddrUnix::new(path).unwrap()).expect("a manager listens");
-        let bells = Wakeups::make().unwrap();
+        let wakeups = Wakeups::make().unwrap();
         let hello = wire::first(&Hello { name: "raw".into(), again });
-        wire::send(socket.as_fd(), &hello, &[bells.file()]).unwrap();
+        wire::send(socket.as_fd(), &hello, &[wakeups.file()]).unwrap();
         let ReceivedPacket::Packet(bytes, _) = wire::receive(socket.as_fd()).unwrap() else {
             panic!("no welcome")
         };
@@ -75,7 +75,7 @@ impl Raw {
     pub(crate) fn accept(&mut self) -> ChannelId {
         loop {
             if let (Tell::Event(Event::Offered { offer, .. }), _) = self.hear() {
-                let accepted = wire::Accepted { greeting: Vec::new(), bell: 0 };
+                let accepted = wire::Accepted { greeting: Vec::new(), wakeup: 0 };
                 let verdict = Ok(accepted);
                 self.ask(Request::Answer { channel: offer.channel, verdict }).0.unwrap();
                 return offer.channel;

@@ -7,7 +7,7 @@ use loom::sync::Arc;
 #[derive(Default)]
 struct Client {
     sleepers: Sleepers,
-    bell: Bell,
+    wakeup: Wakeup,
     /// Answers that the server wrote.
     arrived: [AtomicBool; 2],
     /// Answers that were taken: stands for the calls of a client, and their lock.
@@ -27,7 +27,7 @@ impl Client {
         let found = taken[mine];
         drop(taken);
         if others {
-            self.sleepers.tell(&self.bell, place);
+            self.sleepers.tell(&self.wakeup, place);
         }
         found
     }
@@ -35,7 +35,7 @@ impl Client {
     fn wait(&self, mine: usize) {
         let mut found = false;
         while !found && !self.find(mine, Place::Beside) {
-            self.sleepers.sleep(&self.bell, None, |place| {
+            self.sleepers.sleep(&self.wakeup, None, |place| {
                 found = match place {
                     Place::OnBell => self.find(mine, place),
                     Place::Beside => self.taken.lock().unwrap()[mine],
@@ -45,12 +45,12 @@ impl Client {
         }
     }
 
-    /// Plays the server: writes the answers, and rings the bell.
+    /// Plays the server: writes the answers, and wakes the client.
     fn answer(&self) {
         for arrived in &self.arrived {
             arrived.store(true, Ordering::Release);
         }
-        self.bell.ring();
+        self.wakeup.ring();
     }
 }
 
@@ -60,7 +60,7 @@ fn model(preemptions: usize, threads: impl Fn(Arc<Client>) + Sync + Send + 'stat
     builder.check(move || threads(Arc::default()));
 }
 
-/// Two threads wait; the one on the bell takes the other's answer too. With three threads and more than one
+/// Two threads wait; the one on the wakeup takes the other's answer too. With three threads and more than one
 /// preemption the checker tries schedules in which two ring each other endlessly.
 #[test]
 fn loom_both_who_wait_are_told() {
@@ -95,26 +95,26 @@ fn loom_who_sleeps_is_told_by_who_took_its_answer() {
     });
 }
 
-/// A thread leaves the bell while another goes to sleep beside it: that one takes the bell, and hears the server.
+/// A thread leaves the wakeup while another goes to sleep beside it: that one takes the wakeup, and hears the server.
 #[test]
-fn loom_a_bell_that_is_left_is_taken() {
+fn loom_a_wakeup_that_is_left_is_taken() {
     model(3, |client| {
         let waits = loom::thread::spawn({
             let client = client.clone();
             move || client.wait(1)
         });
-        client.sleepers.sleep(&client.bell, None, |_| true);
+        client.sleepers.sleep(&client.wakeup, None, |_| true);
         client.arrived[1].store(true, Ordering::Release);
-        client.bell.ring();
+        client.wakeup.ring();
         waits.join().unwrap();
     });
 }
 
-/// The bell stays another's; a third thread takes the answer.
+/// The wakeup stays another's; a third thread takes the answer.
 #[test]
-fn loom_who_sleeps_beside_the_bell_is_told() {
+fn loom_who_sleeps_beside_the_wakeup_is_told() {
     model(3, |client| {
-        let on_bell = client.sleepers.take_bell();
+        let on_wakeup = client.sleepers.take_wakeup();
         let waits = loom::thread::spawn({
             let client = client.clone();
             move || client.wait(1)
@@ -122,7 +122,7 @@ fn loom_who_sleeps_beside_the_bell_is_told() {
         client.arrived[1].store(true, Ordering::Release);
         client.find(0, Place::Beside);
         waits.join().unwrap();
-        drop(on_bell);
+        drop(on_wakeup);
     });
 }
 
@@ -131,7 +131,7 @@ fn loom_who_sleeps_beside_the_bell_is_told() {
 #[derive(Default)]
 struct Slots {
     sleepers: Sleepers,
-    bell: Bell,
+    wakeup: Wakeup,
     /// True if the call's answer has come.
     arrived: AtomicBool,
     /// The calls, and their lock.
@@ -157,7 +157,7 @@ impl Slots {
         let found = std::mem::take(&mut calls.free);
         drop(calls);
         if freed {
-            self.sleepers.tell(&self.bell, place);
+            self.sleepers.tell(&self.wakeup, place);
         }
         found
     }
@@ -166,7 +166,7 @@ impl Slots {
         self.calls.lock().unwrap().seekers += 1;
         let mut found = false;
         while !found && !self.find(Place::Beside) {
-            self.sleepers.sleep(&self.bell, None, |place| {
+            self.sleepers.sleep(&self.wakeup, None, |place| {
                 found = match place {
                     Place::OnBell => self.find(place),
                     Place::Beside => std::mem::take(&mut self.calls.lock().unwrap().free),
@@ -183,7 +183,7 @@ impl Slots {
         let sought = calls.seekers > 0;
         drop(calls);
         if sought {
-            self.sleepers.tell_all(&self.bell);
+            self.sleepers.tell_all(&self.wakeup);
         }
     }
 }
@@ -209,7 +209,7 @@ fn loom_who_waits_for_room_is_told_of_it() {
     });
 }
 
-/// Two threads wait for the slot, one on the bell and one beside it: the first passes it on.
+/// Two threads wait for the slot, one on the wakeup and one beside it: the first passes it on.
 #[test]
 fn loom_room_goes_to_all_who_wait_for_it() {
     slots_model(1, |slots| {
@@ -234,7 +234,7 @@ fn loom_an_answer_that_makes_room_is_told_of() {
         slots.calls.lock().unwrap().abandoned = true;
         let seeks = seeker(&slots);
         slots.arrived.store(true, Ordering::Release);
-        slots.bell.ring();
+        slots.wakeup.ring();
         seeks.join().unwrap();
     });
 }

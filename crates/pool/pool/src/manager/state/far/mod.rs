@@ -309,7 +309,7 @@ impl State {
         }
         self.channels.insert(id, channel);
         let peer = self.as_seen_from_afar(by);
-        let offer = OpenedChannel { channel: id, peer, queues, bell: 0, rings: false, greeting };
+        let offer = OpenedChannel { channel: id, peer, queues, wakeup: 0, rings: false, greeting };
         self.send(host, &Message::Offered { service, offer });
         Ok(())
     }

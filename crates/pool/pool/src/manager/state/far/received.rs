@@ -151,7 +151,7 @@ impl State {
         }
         self.channels.insert(offer.channel, channel);
         let rings = self.can_ring(host);
-        let offer = OpenedChannel { peer, bell: 0, rings, ..offer };
+        let offer = OpenedChannel { peer, wakeup: 0, rings, ..offer };
         self.event(server, Event::Offered { service: service.to_string(), offer }, Vec::new());
         Ok(())
     }
@@ -172,7 +172,7 @@ impl State {
                 let (queues, record) = (channel.queues, channel.record(id));
                 self.put(record).expect("a record that is there can be changed");
                 let rings = self.can_ring(host);
-                let opened = OpenedChannel { channel: id, peer, queues, bell: 0, rings, greeting };
+                let opened = OpenedChannel { channel: id, peer, queues, wakeup: 0, rings, greeting };
                 self.tell(near, Tell::Reply { number, outcome: Ok(Reply::Opened(opened)) }, Vec::new());
             }
             Ok(_) => self.refuse(id, near, number, Denied::LongGreeting),
