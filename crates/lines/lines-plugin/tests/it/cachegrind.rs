@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use unrack_lines::hierarchy::CacheCounters;
-use unrack_lines::window::Served;
+use unrack_lines::window::ServedBy;
 use unrack_lines_run::{Options, Tools};
 use unrack_testing::{TestFolder, TestRequirement, skip};
 
@@ -68,8 +68,9 @@ fn ours(tools: &Tools, command: &[OsString], folder: &Path) -> Misses {
 }
 
 fn misses(caches: &CacheCounters) -> Misses {
-    let last = [Served::L3, Served::Peer, Served::Memory].map(|by| caches.served(by)).iter().sum::<u64>();
-    [caches.served(Served::L2) + last, last]
+    let last =
+        [ServedBy::L3, ServedBy::Peer, ServedBy::Memory].map(|by| caches.served(by)).iter().sum::<u64>();
+    [caches.served(ServedBy::L2) + last, last]
 }
 
 #[track_caller]

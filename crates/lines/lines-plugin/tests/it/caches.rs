@@ -4,7 +4,7 @@ use crate::common::{compiled, recorded, tools};
 use std::path::{Path, PathBuf};
 use unrack_lines::hierarchy::CacheCounters;
 use unrack_lines::placement::PagePlacement;
-use unrack_lines::window::{RecordedWindow, Served};
+use unrack_lines::window::{RecordedWindow, ServedBy};
 use unrack_lines_run::{Options, ProcessRecord, Tools};
 use unrack_testing::TestFolder;
 
@@ -87,10 +87,10 @@ fn chase(lines: u64, steps: [u64; 2]) -> Option<([u64; 5], Vec<RecordedWindow>)>
 fn a_chase_beyond_the_last_level_is_served_by_memory() {
     // Once around the 2^20 lines of 64 MiB, then 200,000 steps more.
     let Some((loads, windows)) = chase(1 << 20, [1_100_000, 1_300_000]) else { return };
-    assert!(loads[Served::Memory as usize] >= 199_000, "{loads:?}");
+    assert!(loads[ServedBy::Memory as usize] >= 199_000, "{loads:?}");
     assert!(loads.iter().sum::<u64>() < 201_000, "{loads:?}");
     let last = &windows[windows.len() - 2];
-    let served = last.accesses.iter().filter(|access| access.served == Served::Memory);
+    let served = last.accesses.iter().filter(|access| access.served == ServedBy::Memory);
     assert!(served.clone().count() * 100 > last.accesses.len() * 99, "{} windows", windows.len());
     let walks = served.clone().filter(|access| access.walk != Default::default()).count();
     assert!(walks * 10 > last.accesses.len() * 9, "16384 pages are in no TLB");
@@ -102,9 +102,9 @@ fn a_chase_beyond_the_last_level_is_served_by_memory() {
 #[test]
 fn a_chase_within_the_first_level_is_served_there() {
     let Some((loads, windows)) = chase(256, [100_000, 1_100_000]) else { return };
-    assert!(loads[Served::L1 as usize] >= 999_900, "{loads:?}");
+    assert!(loads[ServedBy::L1 as usize] >= 999_900, "{loads:?}");
     let last = &windows[windows.len() - 2];
-    assert!(last.accesses.iter().all(|access| access.served == Served::L1 && access.near == 0));
+    assert!(last.accesses.iter().all(|access| access.served == ServedBy::L1 && access.near == 0));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn chases_within_the_second_and_last_level_are_served_there() {
     // Of 4096 lines, 512 are in the first level if the order is drawn; in a cycle, none is.
     assert!(l2 >= 195_000 && l1 < 5_000, "{loads:?}");
     let Some((loads, _)) = chase(32768, [200_000, 400_000]) else { return };
-    assert!(loads[Served::L3 as usize] >= 195_000, "{loads:?}");
+    assert!(loads[ServedBy::L3 as usize] >= 195_000, "{loads:?}");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn stores_beyond_the_last_level_are_written_back() {
     let written = long.write_backs - short.write_backs;
     assert!((199_000..201_000).contains(&written), "{written}");
     let last = &windows[windows.len() - 2];
-    let missed = last.accesses.iter().filter(|access| access.served == Served::Memory).count();
+    let missed = last.accesses.iter().filter(|access| access.served == ServedBy::Memory).count();
     assert!(last.write_backs.len().abs_diff(missed) * 100 < missed, "{} of {missed}", last.write_backs.len());
     let ring = last.write_backs.iter().filter(|write_back| write_back.near >> 1 & 1 == 1).count();
     assert_eq!(ring, last.write_backs.len(), "all pages are near by the second placement");
@@ -166,8 +166,8 @@ fn prefetchers_cover_a_scan_and_stand_in_its_windows() {
     let (process, windows) = process(&tools, &program, &[], &folder);
     let counters = counters(&process);
     let lines = 4 * (16 << 20) / 64;
-    assert!(counters.loads[Served::Memory as usize] * 20 < lines, "{counters:?}");
-    assert!(counters.prefetches[Served::Memory as usize] * 20 > lines * 18, "{counters:?}");
+    assert!(counters.loads[ServedBy::Memory as usize] * 20 < lines, "{counters:?}");
+    assert!(counters.prefetches[ServedBy::Memory as usize] * 20 > lines * 18, "{counters:?}");
     let last = &windows[windows.len() - 2];
     let touched = last.accesses.len() / 8;
     assert!(
@@ -175,9 +175,9 @@ fn prefetchers_cover_a_scan_and_stand_in_its_windows() {
         "{} of {touched}",
         last.prefetches.len()
     );
-    assert!(last.prefetches.iter().all(|prefetch| prefetch.served != Served::L1));
+    assert!(last.prefetches.iter().all(|prefetch| prefetch.served != ServedBy::L1));
     assert!(
-        last.prefetches.iter().any(|prefetch| prefetch.served == Served::Memory && prefetch.near & 2 == 2)
+        last.prefetches.iter().any(|prefetch| prefetch.served == ServedBy::Memory && prefetch.near & 2 == 2)
     );
 }
 
@@ -213,7 +213,7 @@ fn a_line_that_two_threads_store_to_moves_between_their_cores() {
         let kept = recorded(&tools, &command, &Options { cores: Some(2), ..options() }, &folder);
         let summary = &kept.run.processes[0].summary;
         assert_eq!(summary.error, None);
-        summary.threads.iter().map(|thread| thread.caches.served(Served::Peer)).sum::<u64>()
+        summary.threads.iter().map(|thread| thread.caches.served(ServedBy::Peer)).sum::<u64>()
     };
     let (shared, apart) = (peers(&[]), peers(&["apart"]));
     // Both programs pass `turn` on 4000 times; a system call has the events before it processed.
@@ -241,5 +241,5 @@ fn memory_that_is_mapped_anew_is_new() {
     let summary = &kept.run.processes[0].summary;
     let caches = summary.threads[0].caches;
     assert!((500..700).contains(&summary.new_pages), "{}", summary.new_pages);
-    assert!(caches.stores[Served::Memory as usize] >= 50 * 640, "{caches:?}");
+    assert!(caches.stores[ServedBy::Memory as usize] >= 50 * 640, "{caches:?}");
 }

@@ -3,7 +3,7 @@
 use crate::common::{compiled, recorded, tools};
 use unrack_lines::heat::Hottest;
 use unrack_lines::placement::PagePlacement;
-use unrack_lines::window::{RecordedWindow, Served};
+use unrack_lines::window::{RecordedWindow, ServedBy};
 use unrack_lines_run::{Options, ProcessRecord};
 use unrack_testing::TestFolder;
 
@@ -90,7 +90,7 @@ fn what_is_hot_comes_near_by_each_placement_that_goes_by_use() {
     let misses: Vec<u16> = last
         .iter()
         .flat_map(|window| &window.accesses)
-        .filter(|access| access.served == Served::Memory)
+        .filter(|access| access.served == ServedBy::Memory)
         .map(|access| access.near)
         .collect();
     let share =

@@ -172,7 +172,7 @@ mod tests {
             });
             for round in 1..=ROUNDS {
                 sent.store(round, Ordering::Release);
-                while !theirs.get(3).ring() {}
+                while !theirs.get(3).wake() {}
                 while heard.load(Ordering::Acquire) < round {
                     std::hint::spin_loop();
                     if round % 7 == 0 {
@@ -187,7 +187,7 @@ mod tests {
     fn sleeping_ends_in_time() {
         let wakeups = Wakeups::make().expect("memory for a page");
         wakeups.get(0).sleep(Some(Duration::from_millis(1)), || false);
-        assert!(!wakeups.get(0).ring(), "nobody sleeps");
+        assert!(!wakeups.get(0).wake(), "nobody sleeps");
     }
 
     #[test]

@@ -295,7 +295,9 @@ fn a_flood_of_grants_from_another_host_ends_its_channel() {
     let honest = Honest::start(&folder);
     let mut records = Records::map(&folder);
     let service = honest.server.register("open").unwrap();
-    [3, 4].map(|section| records.claim(US, section).store(7, Ordering::SeqCst));
+    for section in [3, 4] {
+        records.claim(US, section).store(7, Ordering::SeqCst);
+    }
     records.join();
     while !records.is_up() {
         records.beat();

@@ -118,6 +118,7 @@ fn accesses(workload: CoreWorkload, operations: usize) -> Vec<RecordAccess> {
 
 #[cfg(test)]
 mod tests {
+    use super::access::{RATE, READ};
     use super::*;
 
     /// §4.2.2: "A: 50% write, B: 5% write, and F: 33% write".
