@@ -214,9 +214,9 @@ impl FlitTransmitter {
         self.midway.as_ref().map(|(line, _)| line)
     }
 
-    /// Returns the earliest time at which a class of `classes` can send more than now, because credits come back. For a
-    /// class without credits, this is the arrival of its next credit. For a class that has some credits, but fewer than
-    /// the longest run needs, it is the time at which such a run may begin.
+    /// Returns the earliest time at which returning credits change what the transmitter may send of one of `classes`.
+    /// For a class that has some credits, but fewer than the longest run needs, this is the time at which such a run
+    /// may begin. For any other class, it is the arrival of the next credit.
     pub fn next_credit(&self, classes: ClassSet) -> Option<Time> {
         let classes = MessageClass::ALL.into_iter().filter(|class| classes.contains(*class));
         classes.filter_map(|class| self.next_of(class)).min()

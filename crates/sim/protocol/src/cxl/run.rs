@@ -20,8 +20,8 @@ impl Params {
     }
 }
 
-/// Upper bound of the number of lines in a run. It fits into the eight-bit `count` of a `Line`, and so many lines fill
-/// whole flits in each of the two flit formats.
+/// Upper bound of the number of lines in a run. The bound fits into the eight-bit `count` of a `Line`, and 240 messages
+/// of any class fill whole flits in both flit formats.
 const MOST: u32 = 240;
 
 /// Positions of consecutive messages of one class in flits. Flits are numbered from the flit in which the first of
