@@ -6,10 +6,10 @@
 //! - asks at what time the core has to run next: [`Scheduler::poll_at`],
 //! - runs the core at that time: [`Scheduler::run`], which does at most one iteration and returns its grants.
 //!
-//! One iteration takes three clock cycles (§3.1.2). In the first cycle, every free destination requests one message:
-//! the message with the highest priority for that destination whose source is free. In the second cycle, every source
-//! that received requests grants the request with the highest priority. In the third cycle, the ports of the source and
-//! the destination become busy. An iteration that starts at t issues its grants at t + 3 cycles. A destination whose
+//! One iteration takes three clock cycles (§3.1.2). First, every free destination requests one message: among the
+//! messages for that destination whose source is free, the one with the highest priority. Then every source that has
+//! received requests grants the request with the highest priority. Finally, the ports of this source and its
+//! destination become busy. An iteration that starts at t issues its grants at t + 3 cycles. A destination whose
 //! request was not granted tries again in the next iteration.
 //!
 //! §3.1.1 (7): a port that was granted l bytes at t' gets its next grant at t' + l/B if a message waits, where B is the
@@ -20,9 +20,9 @@
 //! 5.12 ns, so that the switch could not carry a load of 0.9.
 //!
 //! Links also carry control messages, for which there are no grants: notifications and requests to the switch, and
-//! grants and requests from the switch (§3.1.4: 6 % of the traffic for messages of 64 B). Rule (7) of §3.1.1 reserves
-//! no time for control messages. If a link has too little idle time for them, the link falls behind the schedule of its
-//! grants. A link without idle time would fall behind without bound, while its data queues in the switch.
+//! grants and requests from the switch (§3.1.4: 6 % overhead for messages of 64 B). Rule (7) of §3.1.1 reserves no time
+//! for control messages. If a link has too little idle time for them, the link falls behind the schedule of its grants.
+//! A link without idle time would fall behind without bound, while its data queues in the switch.
 //!
 //! Departure: if a link is behind this schedule by more than the time of one chunk, its port stays busy until the link
 //! has caught up. Decision 4 (`docs/decisions`) explains why the limit is one chunk and not zero, and what effect the
