@@ -29,8 +29,8 @@ pub struct Params {
     pub resend: Option<Time>,
 }
 
-/// Number of priority ranks for data, and the last of them. Switches have eight ranks (§3.4). Data has ranks 1 to 7,
-/// where 1 goes first, and control packets have the eighth rank.
+/// Number of priority ranks for data. Switches have eight ranks (§3.4). Data has ranks 1 to 7, where 1 goes first, and
+/// control packets have the eighth rank.
 pub const RANKS: u8 = 7;
 
 /// Priority ranks of unscheduled segments, which depend on the size of their transfer (§3.4).
@@ -118,7 +118,7 @@ impl Overcommitment {
         Overcommitment { pending: Turns::default(), cutoffs: Cutoffs::default(), window }
     }
 
-    /// Counts an announced transfer of `segments` segments.
+    /// Counts a transfer of `segments` segments that was announced to this receiver, for the computation of the cutoffs.
     pub fn count(&mut self, segments: u32) {
         self.cutoffs.count(segments, self.window);
     }

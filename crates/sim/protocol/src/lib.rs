@@ -5,6 +5,7 @@
 //! events and their times to the core (`handle_*`), asks the core for its next action (`poll_*`), and runs the core's
 //! timers. Each module cites the paper or standard of its protocol, and marks each difference from it with "Departure".
 //! [`pfabric`] is short and therefore a good module to read first.
+//!
 //! | module | holds |
 //! |---|---|
 //! | [`edm`], [`cxl`] | memory fabrics: EDM's switch scheduler, CXL.mem's links with credits |
@@ -14,7 +15,7 @@
 //! | [`receiver_driven`] | common parts of `homa`, `phost` and `ird` |
 //! | [`pfabric`] | priority queues and minimal rate control |
 //! | [`fastpass`] | a central arbiter assigns timeslots to packets |
-//! | [`r2c2`], [`pfq`] | transports for direct topologies: nodes broadcast their flows and compute all rates; per-flow queues with back-pressure |
+//! | [`r2c2`], [`pfq`] | direct topologies: nodes broadcast flows and compute their rates; per-flow queues with back-pressure |
 //! | [`segments`], [`turns`] | sets of the segments of a transfer; priority queue of numbered items |
 //! | [`silence`] | how long an end waits for a silent peer before it gives up |
 #![forbid(unsafe_code)]

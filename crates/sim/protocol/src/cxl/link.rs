@@ -35,7 +35,7 @@ pub trait Feed {
 /// |---|---|
 /// | report an event | [`handle_credits`](FlitTransmitter::handle_credits) |
 /// | ask for the next action | [`fill`](FlitTransmitter::fill), at the start of a flit |
-/// | query state | [`midway`](FlitTransmitter::midway), [`next_credit`](FlitTransmitter::next_credit), [`credits`](FlitTransmitter::credits) |
+/// | query the state | [`midway`](Self::midway), [`next_credit`](Self::next_credit), [`credits`](Self::credits) |
 #[derive(Debug, Clone)]
 pub struct FlitTransmitter {
     slots: u32,
