@@ -39,7 +39,7 @@ fn main() {
     }
 }
 
-/// Prints the median and the 99th percentile of `times`, labelled with `what`.
+/// Prints the median and the 99th percentile of `times` in one line, which begins with the label `what`.
 fn show(what: &str, mut times: Vec<Duration>) {
     times.sort_unstable();
     let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e6;

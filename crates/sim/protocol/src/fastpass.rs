@@ -132,8 +132,8 @@ impl Arbiter {
     }
 
     /// Assigns the timeslots of the next batch, and adds the assignments to `allocations`. Each slot gets a maximal
-    /// matching of sources and destinations, because the arbiter gives each demand, in the order of the policy, the
-    /// first slot that is free.
+    /// matching of sources and destinations, because the arbiter serves the demands in the order of the policy, and
+    /// gives each of them the first slot in which its source and its destination are free.
     pub fn allocate(&mut self, allocations: &mut Vec<Allocation>) {
         let all = if self.batch >= 64 { u64::MAX } else { (1 << self.batch) - 1 };
         self.sends.fill(0);

@@ -123,7 +123,7 @@ impl Overcommitment {
         self.cutoffs.count(segments, self.window);
     }
 
-    /// Returns the rank of the unscheduled segments of a transfer to this receiver that has `segments` segments.
+    /// Returns the rank of the unscheduled segments of a transfer of `segments` segments to this receiver.
     pub fn unasked_rank(&self, segments: u32) -> u8 {
         self.cutoffs.rank(segments)
     }

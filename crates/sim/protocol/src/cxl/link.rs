@@ -11,7 +11,7 @@ pub trait Feed {
     const KEEPS_PLACES: bool;
 
     /// Returns the next message or run to send. Its class is in `allowed`, and a run has no more messages than
-    /// `credits` returns for that class. If [`KEEPS_PLACES`](Feed::KEEPS_PLACES), the transmitter calls
+    /// `credits` returns for that class. If [`KEEPS_PLACES`](Feed::KEEPS_PLACES) is `true`, the transmitter calls
     /// [`complete`](Feed::complete) when it has placed the last slot of the message or run.
     fn take(&mut self, allowed: ClassSet, credits: impl Fn(MessageClass) -> u32) -> Option<Line>;
     /// Notifies the feed that `run`, which has several messages and was the last one taken, begins in the flit that is
@@ -93,9 +93,9 @@ impl FlitTransmitter {
         }
     }
 
-    /// Fills the flit that starts now. If the flit ends with part of a message or run, this also fills the following
-    /// flits that contain only that message or run. Returns the start time of the next flit to fill, or `None` if there
-    /// was no message to send.
+    /// Fills the flit that starts now. If a message or run does not fit into the flit, this also fills the following
+    /// flits that contain only the rest of that message or run. Returns the start time of the next flit to fill, or
+    /// `None` if there was no message to send.
     pub fn fill<F: Feed>(&mut self, now: Time, feed: &mut F) -> Option<Time> {
         self.learn_credits(now);
         let mut room = self.slots;
@@ -127,8 +127,8 @@ impl FlitTransmitter {
     }
 
     /// Places the remaining `slots` slots of `line`, a message or run, in the next flits. Returns the number of flits
-    /// from the current flit to the next flit to fill. That is normally the flit in which `line` ends. It is the flit
-    /// after it if a run ends at the end of a flit and the feed does not keep places.
+    /// from the current flit to the next flit to fill. That is normally the flit in which `line` ends. If a run ends
+    /// exactly at the end of a flit and the feed does not keep places, it is the following flit.
     fn run_over(&mut self, line: Line, slots: u32, keeps_places: bool) -> u64 {
         let full = (slots - 1) / self.slots;
         let rest = slots - full * self.slots;
@@ -139,9 +139,9 @@ impl FlitTransmitter {
         u64::from(full) + 1
     }
 
-    /// Returns how many messages of a class the transmitter may send as one run. This counts the credits that it has.
-    /// It also counts credits on their way back, if each of them arrives before the slowest link, sending data messages
-    /// back to back, would need it. A run that has begun can wait for such credits.
+    /// Returns how many messages of a class the transmitter may send as one run. The credits that it has count. A
+    /// credit on its way back also counts if it arrives in time for a link that sends data messages back to back at the
+    /// rate of the slowest link. A run that has begun can wait for such credits.
     fn affords(&self, class: MessageClass, now: Time) -> u32 {
         let mut count = self.credits[class.index()];
         if count < self.run {

@@ -53,7 +53,7 @@ pub const LINE_BYTES: u64 = 64;
 pub enum MessageClass {
     /// Master to subordinate: a request without data, which reads a cache line.
     Req,
-    /// Master to subordinate: a request with data.
+    /// Master to subordinate: a request with data, which writes a cache line or performs a read-modify-write on it.
     RwD,
     /// Subordinate to master: an answer without data, which acknowledges a write.
     Ndr,
@@ -121,15 +121,15 @@ impl ClassSet {
     pub fn remove(&mut self, class: MessageClass) {
         self.0 &= !(1 << class.index());
     }
-    /// Returns whether the set has no class.
+    /// Returns whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
-    /// Returns the classes that are in both sets.
+    /// Returns the classes that are in this set and in `other`.
     pub fn and(self, other: ClassSet) -> ClassSet {
         ClassSet(self.0 & other.0)
     }
-    /// Returns whether the set has a class.
+    /// Returns whether the set contains `class`.
     pub fn contains(self, class: MessageClass) -> bool {
         self.0 & (1 << class.index()) != 0
     }

@@ -19,7 +19,8 @@ pub struct Switch {
     /// Number of occupied buffers of each queue.
     held: Vec<[u32; CLASSES]>,
     outputs: Vec<SwitchOutput>,
-    /// Outputs for which the first message of a queue has changed. The driver has to check whether they can send.
+    /// Outputs for which a queue has a new first message. The driver polls these outputs, in order to check whether
+    /// they can send.
     turned: Vec<u16>,
     buffer: u32,
 }

@@ -53,8 +53,8 @@ pub struct Params {
     pub hyper_increase: unrack_units::Rate,
     /// Time without a reply from the receiver after which the sender sends all unacknowledged segments again. Default:
     /// the longer of two times. One is 500 us. The other is a round trip plus the time in which a node's link sends as
-    /// many full port buffers as there are nodes. This much data may wait in the network for one receiver, and an
-    /// earlier timeout would send data again that is not lost, because links pause instead of dropping packets.
+    /// many full port buffers as there are nodes. This much data may wait in the network for one receiver. A timeout of
+    /// this length does no harm, because links pause instead of dropping packets.
     pub rto: Option<Time>,
 }
 

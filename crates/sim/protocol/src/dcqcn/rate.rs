@@ -72,8 +72,7 @@ impl DcqcnRate {
         });
     }
 
-    /// Records that the sender has sent a packet of `bytes` now. This may increase the rate, because the byte counter
-    /// runs out.
+    /// Records that the sender has sent a packet of `bytes` now. This increases the rate if the byte counter runs out.
     pub fn handle_sent(&mut self, params: &Params, now: Time, bytes: u32) {
         self.advance(params, now);
         let Some(clocks) = &mut self.clocks else { return };
@@ -104,10 +103,10 @@ impl DcqcnRate {
         }
     }
 
-    /// Performs one increase: R_C <- (R_T + R_C) / 2 (eq. 3). Before that, the target rate R_T grows if more than F
-    /// increases ([`Params::fast_recovery`]) of the timer or of the byte counter have occurred since the last cut. It
-    /// grows by R_AI (eq. 4) if only one of these two numbers exceeds F, and by a multiple of R_HAI if each of them
-    /// does (hyper increase).
+    /// Performs one increase of the rate. First, the target rate R_T grows if the increase timer or the byte counter
+    /// has expired more than F times ([`Params::fast_recovery`]) since the last cut. R_T grows by R_AI (eq. 4) if only
+    /// one of the two has expired more than F times, and otherwise by a multiple of R_HAI (hyper increase). Then R_C <-
+    /// (R_T + R_C) / 2 (eq. 3).
     fn increase(&mut self, params: &Params) {
         let Some(Clocks { by_time, by_bytes, .. }) = self.clocks else { return };
         let (most, least) = (by_time.max(by_bytes), by_time.min(by_bytes));
@@ -142,7 +141,7 @@ mod tests {
         assert_eq!(rate.pace(1000), Time::from_ns(200));
         rate.handle_notification(&params, Time::from_us(100));
         assert_eq!(rate.bps(), 20e9);
-        // Fast recovery: half of the cut is recovered each time.
+        // Fast recovery: each increase recovers half of the remaining cut.
         rate.advance(&params, Time::from_us(100 + 55));
         assert_eq!(rate.bps(), 30e9);
         rate.advance(&params, Time::from_us(100 + 3 * 55));

@@ -63,8 +63,8 @@ impl Params {
     }
 }
 
-/// Returns the marking threshold K of DCTCP §3.4 eq. 13. K is the smallest number of bytes that is more than C x RTT /
-/// 7 and a whole number of full packets.
+/// Returns the marking threshold K of DCTCP §3.4 eq. 13. K is the smallest whole number of full packets, in bytes, that
+/// is more than C x RTT / 7, where C is the rate of the link.
 ///
 /// At 10 Gbps and a round-trip time of 100 us, K is 12 packets, as in the paper. (The paper nevertheless uses 65
 /// packets, in order to absorb the bursts of 30 to 40 packets that segmentation offload produces on its hosts.)

@@ -31,11 +31,11 @@ impl PortSet {
     pub(super) fn remove(&mut self, port: u32) {
         self.0[port as usize / 64] &= !(1 << (port % 64));
     }
-    /// Returns whether the set has a port.
+    /// Returns whether the set contains `port`.
     pub(super) fn contains(&self, port: u32) -> bool {
         self.0[port as usize / 64] >> (port % 64) & 1 == 1
     }
-    /// Returns whether the set has no port.
+    /// Returns whether the set is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }

@@ -3,8 +3,8 @@
 //!
 //! The hardware keeps one ordered list of demands per destination. The scheduler may grant only the first demand of a
 //! pair, because the messages of a pair are delivered in order (§3.1.1 (5)). Here the list of a destination is
-//! therefore the set of the first demands of its pairs, each with its priority. Delivery in order can be turned off, in
-//! order to measure its cost. In that case, and with the policy `Srpt`, the queue of a pair is ordered by the bytes
+//! therefore the set of the first demands of its pairs, each with its priority. Delivery in order can be turned off, so
+//! that its cost can be measured. In that case, and with the policy `Srpt`, the queue of a pair is ordered by the bytes
 //! that are left of each message.
 
 use super::scheduler::Demand;
@@ -69,8 +69,8 @@ impl Demands {
         Demands { ports, pairs: vec![EMPTY; ports * ports], entries: Vec::new(), unused: NONE, arrived: 0 }
     }
 
-    /// Adds a demand to the queue of its pair, and returns where. The position is the end of the queue or, if
-    /// `overtakes`, the position before the first demand that has more bytes left.
+    /// Adds a demand to the queue of its pair: at the end or, if `overtakes`, before the first demand that has more
+    /// bytes left. Returns the position at which the demand entered the queue.
     pub(super) fn push(&mut self, demand: &Demand, first_grant: Time, overtakes: bool) -> QueuePosition {
         let Demand { src, dst, bytes, token, .. } = *demand;
         let order = self.arrived;

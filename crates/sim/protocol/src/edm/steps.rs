@@ -1,9 +1,9 @@
 //! Number of clock cycles that each step of EDM takes in a host and in the switch. The steps are those of figure 5, and
 //! their sums those of table 1.
 //!
-//! Latency of a read and of a write in an unloaded network at 25 Gb/s (one cycle takes 2.56 ns). A link has a
-//! propagation time of 10 ns, and each PMA with PMD and transceiver takes 19 ns. The columns of the compute node, the
-//! switch and the memory node are in cycles, and the columns of the links and the total are in ns:
+//! The table gives the latency of a read and of a write in an unloaded network at 25 Gb/s, where one cycle takes 2.56
+//! ns. A link has a propagation time of 10 ns, and each PMA with PMD and transceiver takes 19 ns. The columns of the
+//! compute node, the switch and the memory node are in cycles, and the columns of the links and the total are in ns:
 //!
 //! | | compute | switch | memory | 4 links | total |
 //! |---|---|---|---|---|---|

@@ -11,10 +11,10 @@
 //! sender has, and gives its next credit to the smallest transfer whose sender has room for another credit. Therefore
 //! no credit is dropped, and a receiver reserves no time on its link for a packet that does not arrive. A sender is
 //! idle only if the links of all its receivers are booked. One property of decentralized scheduling (EDM §2.4) remains:
-//! each receiver chooses the transfer that is best for itself. The credits of all receivers therefore form no matching,
-//! and the data of several senders may queue at the switch port of a receiver. To bound this queue, a receiver limits
-//! the packets that it has requested and that have not arrived. The limit is half of the buffer of its port or, if that
-//! is more, the packets of one round trip.
+//! each receiver chooses the transfer that is best for itself. The credits of all receivers therefore form no matching
+//! of senders and receivers, and the data of several senders may queue at the switch port of a receiver. To bound this
+//! queue, a receiver limits the packets that it has requested and that have not arrived. The limit is half of the
+//! buffer of its port or, if that is more, the packets of one round trip.
 //!
 //! A credit for a transfer is checked against two limits, that of its sender and that of its receiver. These checks
 //! ignore the credits of larger transfers, in size classes of powers of two, because smaller transfers take precedence
