@@ -177,8 +177,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// No node sends or receives two packets in a slot. No slot stays unused if two nodes with a demand both had
-        /// it free. Every segment is served once.
+        /// In each slot, a node sends at most one packet and receives at most one. If a demand still waits after a
+        /// batch, every slot of the batch was taken at its source or at its destination. Every segment gets exactly one
+        /// slot.
         #[test]
         fn every_batch_is_a_maximal_matching(
             batch in 1u32..65,
@@ -251,7 +252,7 @@ mod tests {
             allocations.iter().map(|given| given.serial).collect::<Vec<_>>()
         };
         assert_eq!(served(&[demand(1, 3), demand(1, 2)]), [1, 1, 1]);
-        // The demand does not wait any more.
+        // The first demand does not wait any more, so that the arbiter accepts a new one of the same transfer.
         assert_eq!(served(&[demand(1, 1)]), [1]);
         assert_eq!(served(&[demand(2, 1)]), [2]);
     }

@@ -171,7 +171,8 @@ mod tests {
     fn unasked_bytes_are_shared_out_evenly() {
         let mut cutoffs = Cutoffs::default();
         assert_eq!((cutoffs.rank(1), cutoffs.rank(1000)), (1, 1));
-        // Two thirds of the bytes are unscheduled; half of those in single packets.
+        // About two thirds of all segments are unscheduled. Half of the unscheduled segments belong to transfers of one
+        // segment.
         for n in 0..LOOK_EVERY {
             cutoffs.count(if n % 16 == 0 { 31 } else { 1 }, 15);
         }
@@ -194,7 +195,8 @@ mod tests {
             all[n].arrive(0);
             receiver.update(n as u32, &mut all[n]);
         }
-        // Half of the seven ranks are left for four transfers: ranks 0 to 3.
+        // Three of the seven ranks are for unscheduled segments. Ranks 4 to 7 remain for granted segments, so that the
+        // receiver grants to four transfers at once.
         assert_eq!(poll(&receiver, &all), Some((1, 5)));
         all[1].grant();
         receiver.update(1, &mut all[1]);

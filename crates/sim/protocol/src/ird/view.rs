@@ -287,7 +287,8 @@ mod tests {
             segment
         }
 
-        /// Uses one credit, and returns the turns that receivers get because they waited for its sender.
+        /// Uses one credit of a transfer at its sender. Receivers that waited for room at this sender then try again to
+        /// issue a credit. Returns the transfers that they give credits to.
         fn send(&mut self, transfer: u32) -> Vec<u32> {
             self.view.keep(transfer, self.view.unused(transfer) - 1);
             let mut turns = Vec::new();
@@ -302,7 +303,8 @@ mod tests {
             turns
         }
 
-        /// Returns the transfer that a receiver should choose, found by a scan of all transfers.
+        /// Returns the transfer that a receiver should give its next credit to, which this function finds by a scan of
+        /// all transfers.
         fn scan(&self, receiver: u32) -> Option<u32> {
             let class = |grants: &Grants| SizeClass::new(grants.remaining(), PACE);
             let sum = |filter: &dyn Fn(u32, u32) -> bool, most: SizeClass, count: &dyn Fn(usize) -> u32| {
@@ -334,12 +336,12 @@ mod tests {
             rack.grant(chosen);
         }
         assert_eq!((rack.choose(9), rack.choose(10)), (None, None));
-        // A smaller transfer has room, and so has a transfer to another sender.
+        // A smaller transfer from the same sender can still get a credit, and so can a transfer from another sender.
         rack.open(0, 9, 2);
         assert_eq!(rack.choose(9), Some(10));
         rack.open(11, 10, 50);
         assert_eq!(rack.choose(10), Some(11));
-        // The receiver whose turn it was is notified first, and only once.
+        // The sender still has no room for large transfers after it has used the credit of the small one.
         rack.grant(10);
         assert!(rack.send(10).is_empty());
         assert_eq!(rack.choose(9), Some(10));
@@ -372,8 +374,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happened before, a turn chooses the same transfer as a scan of all transfers would. A receiver
-        /// waits only if it can grant nothing. In the end all accounts are empty.
+        /// After any sequence of events, a receiver gives its credit to the same transfer that a scan of all transfers
+        /// finds. A receiver waits only if it can give a credit to no transfer. In the end all accounts are empty.
         #[test]
         fn a_turn_is_that_of_a_scan(
             at_sender in 0u64..9, at_receiver in 0u64..9,
@@ -406,7 +408,8 @@ mod tests {
                     _ => {}
                 }
                 for receiver in 0..nodes {
-                    // A waiting receiver has nothing to grant, except for transfers that arrived after its turn.
+                    // A waiting receiver has no transfer to give a credit to, except for transfers that were announced
+                    // after its latest turn.
                     let ReceiverCredits { found_none, open, .. } = &rack.receivers[receiver as usize];
                     let misses_none = !found_none || !open.is_empty() || rack.scan(receiver).is_none();
                     prop_assert!(misses_none);

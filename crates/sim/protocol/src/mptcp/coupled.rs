@@ -194,8 +194,9 @@ mod tests {
 
     #[test]
     fn equal_subflows_grow_together_as_one() {
-        // n subflows with window w and one round trip each: alpha = n w (w/r^2) / (n w/r)^2 = 1/n, so each grows by w
-        // alpha / (n w) = 1/n^2 in a round trip. OLIA grows by w (w/r^2) / (n w/r)^2, which is the same.
+        // n subflows have the same window w and the same round-trip time r: alpha = n w (w/r^2) / (n w/r)^2 = 1/n, so
+        // that in one round trip each window grows by w alpha / (n w) = 1/n^2. OLIA grows by w (w/r^2) / (n w/r)^2,
+        // which is the same.
         for coupling in [Coupling::Lia, Coupling::Olia] {
             let all: Vec<_> = (0..4).map(|_| subflow(10.0, 1e-4, 50.0)).collect();
             let in_a_round_trip = of(coupling, &all, 2) * 10.0;
@@ -205,7 +206,8 @@ mod tests {
 
     #[test]
     fn linked_increases_by_hand() {
-        // Windows 10 and 30, round trips 1 and 3: the total is 40, the best 10/1, and (10 + 10)^2 = 400, so alpha = 1.
+        // The windows are 10 and 30, and the round-trip times 1 and 3. The total window is 40, the largest cwnd_i /
+        // rtt_i^2 is 10/1, and the square of the sum is (10 + 10)^2 = 400, so that alpha = 1.
         let all = [subflow(10.0, 1.0, 0.0), subflow(30.0, 3.0, 0.0)];
         assert!((of(Coupling::Lia, &all, 0) - 1.0 / 40.0).abs() < 1e-12);
         assert!((of(Coupling::Lia, &all, 1) - 1.0 / 40.0).abs() < 1e-12);
@@ -216,7 +218,8 @@ mod tests {
 
     #[test]
     fn opportunism_moves_window_to_the_best_path() {
-        // The first subflow is the best by far because it loses less; the second has the larger window.
+        // The first subflow has by far the largest l_r^2 / rtt_r, because it loses fewer segments. The second subflow
+        // has the larger window.
         let all = [subflow(10.0, 1.0, 1000.0), subflow(30.0, 1.0, 10.0)];
         // 10 / 40^2 + (1/2) / 10;  30 / 40^2 - (1/2) / 30.
         assert!((of(Coupling::Olia, &all, 0) - (10.0 / 1600.0 + 0.05)).abs() < 1e-12);

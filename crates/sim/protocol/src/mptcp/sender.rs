@@ -13,7 +13,7 @@ pub struct Sender {
     params: Params,
     subflows: Vec<Subflow>,
     /// Number of data segments in the stream. `given` is the number of data segments that were assigned to a subflow,
-    /// and `acknowledged` the number of those that are known to have arrived.
+    /// and `acknowledged` the number of the first data segment that is not known to have arrived.
     total: u32,
     given: u32,
     acknowledged: u32,
