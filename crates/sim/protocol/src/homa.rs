@@ -148,7 +148,8 @@ impl LocalScheduler for Overcommitment {
     }
 
     fn poll(&self, _now: Time, outstanding: impl Fn(TransferId) -> u32) -> Option<(TransferId, u8)> {
-        // §3.5: the receiver grants to as many transfers at once as there are priority ranks for granted segments.
+        // §3.5: the number of transfers that the receiver grants to at once is the number of priority ranks for granted
+        // segments.
         let degree = usize::from(RANKS - self.cutoffs.ranks);
         let active = self.pending.len().min(degree);
         let (at, transfer) = self

@@ -21,12 +21,12 @@ use unrack_units::Time;
 #[derive(Debug, Clone)]
 pub struct Node {
     id: u16,
-    /// Transfers of which this node has not requested all lines yet: those with requests without data (`Req`), and then
-    /// those with requests that carry data (`RwD`).
+    /// Transfers that have lines which this node has not requested yet. `reads` has the transfers whose requests carry
+    /// no data (`Req`), and `writes` those whose requests carry data (`RwD`).
     reads: VecDeque<Burst>,
     writes: VecDeque<Burst>,
-    /// Requests that this node has accepted but not answered: those to answer without data (`Ndr`), and then those to
-    /// answer with data (`Drs`).
+    /// Requests that this node has accepted but not answered. It will answer those in `to_acknowledge` without data
+    /// (`Ndr`), and those in `to_fetch` with data (`Drs`).
     to_acknowledge: VecDeque<Line>,
     to_fetch: VecDeque<Line>,
     /// Number of further lines that this node may request before an answer arrives.
@@ -105,7 +105,8 @@ impl Node {
         self.window += 1;
     }
 
-    /// Returns the classes of which the node has a message to send. Requests also need room in the window.
+    /// Returns the classes for which the node has a message to send. A request counts only if the window has room for
+    /// its run.
     pub fn waiting(&self) -> ClassSet {
         let may_request = |queue: &VecDeque<Burst>| {
             queue.front().is_some_and(|burst| burst.lines.min(self.run) <= self.window)
