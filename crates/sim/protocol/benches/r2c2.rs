@@ -1,9 +1,11 @@
-//! Costs of R2C2's computations on an 8x8x8 torus: `cargo bench -p unrack-protocol [--
+//! Benchmark of the computing time of R2C2's algorithms on an 8x8x8 torus: `cargo bench -p unrack-protocol [--
 //! replay|rates|weights|generation]`.
 //!
-//! Rates are computed from scratch and after a batch of changes, both for the workload of fig. 8 and for given numbers
-//! of flows. The output also gives the share of the interval that this takes. Exact weights are computed for 200
-//! pairs, for the first and for the second time. One generation of the genetic search runs with 512 flows.
+//! `replay` and `rates` measure how long a node takes to compute the rates of all flows from scratch, and how long it
+//! takes to update them after a batch of flows has begun or ended. `replay` uses the workload of fig. 8, and `rates`
+//! uses fixed numbers of flows. The output also gives each computing time as a percentage of the interval between two
+//! computations. `weights` measures the link weights of 200 pairs of nodes, first without and then with cached results.
+//! `generation` measures one generation of the genetic search for the routing of 512 flows.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -37,7 +39,7 @@ fn main() {
     }
 }
 
-/// Prints the median and the 99th percentile.
+/// Prints the median and the 99th percentile of `times` in one line, which begins with the label `what`.
 fn show(what: &str, mut times: Vec<Duration>) {
     times.sort_unstable();
     let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e6;
@@ -64,18 +66,20 @@ fn links(graph: &Graph) -> Rates {
     Rates::new((0..graph.links()).map(|_| Rate::from_gbps(10)), 0.05)
 }
 
-/// Replays the workload of §5.2 as one node sees it, with a mean time of `between` seconds between flows. Flows have
-/// Pareto-distributed sizes (1.05, 100 KB on average) and run between random nodes. They send at link rate until they
-/// count, and then at their computed rates. The measured time is that of the whole batch: removing the flows that
-/// ended, adding the flows that are one interval old, and computing the rates.
+/// Replays the workload of §5.2 as one node sees it, with a mean time of `between` seconds between the starts of flows.
+/// Flow sizes follow a Pareto distribution (shape 1.05, 100 KB on average), and sources and destinations are random. A
+/// flow sends at link rate during its first `interval` seconds. After that, the rate computation includes the flow, and
+/// the flow sends at its computed rate. The measured time is that of one whole batch: to remove the flows that have
+/// ended, to add the flows that have become one interval old, and to compute the rates.
 fn replay(graph: &Arc<Graph>, between: f64, interval: f64) {
     let mut random = drawing();
     let mut unit = move || ((random() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
     let mut ends = drawing();
     let mut weights = Weights::new(graph.clone());
     let mut rates = links(graph);
-    // Young flows: the time at which each begins to count, and the bytes that it will have left by then. Old flows:
-    // those that count, and their bytes left.
+    // Young flows are not in the rate computation yet: the time at which each of them enters it, and the bytes that the
+    // flow will have left at that time. Old flows are in the rate computation: their slots and the bytes that they have
+    // left.
     let mut young: VecDeque<(f64, f64)> = VecDeque::new();
     let mut old: Vec<(Slot, f64)> = Vec::new();
     let (mut clock, mut begins) = (0.0, 0.0);
@@ -126,12 +130,13 @@ fn replay(graph: &Arc<Graph>, between: f64, interval: f64) {
 }
 
 const LINK_BPS: f64 = 10e9;
-/// Number of batches before measuring starts, so that as many flows end as begin. At a load that the rack cannot
-/// carry, this state is never reached.
+/// Number of batches before the measurement starts. They bring the replay into a steady state, in which as many flows
+/// end as begin. A load that the rack cannot carry never reaches this state.
 const WARMING: usize = 1_000;
 const BATCHES: usize = 1_000;
 
-/// Measures given numbers of counting flows. A batch changes as many flows as a batch of [`replay`] does.
+/// Measures the rate computation with 30 to 10,000 flows. A batch replaces three flows, which is about as many as in a
+/// batch of [`replay`].
 fn rates(graph: &Arc<Graph>) {
     const CHANGES: usize = 3;
     let mut random = drawing();

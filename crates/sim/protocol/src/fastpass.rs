@@ -1,28 +1,30 @@
 //! Fastpass: a centralized "zero-queue" datacenter network (Perry et al., SIGCOMM 2014).
 //!
-//! Nodes ask an arbiter for every packet that they want to send. The arbiter assigns a timeslot to each packet so that
-//! no link is promised twice (§3). [`Arbiter`] computes that matching; the caller exchanges the messages. A timeslot
-//! belongs to a source and a destination; the source chooses which packet to send in it.
+//! Nodes ask a central arbiter for timeslots for the packets that they want to send. The arbiter assigns timeslots to
+//! pairs of source and destination so that no node sends, and no node receives, more than one packet in a timeslot
+//! (§3). [`Arbiter`] computes this matching, and its driver carries the messages between nodes and arbiter. The source
+//! of an assigned timeslot chooses which packet for the destination to send in it.
 //!
-//! Demands are idempotent (§4: in the Fastpass control protocol, demands are totals). While a demand of a transfer
-//! waits, the arbiter therefore takes no second one. Otherwise, nodes that ask again would get slots that they cannot
-//! use, so that all nodes would wait longer.
+//! Demands are idempotent (§4: in the Fastpass control protocol, demands are totals). Therefore the arbiter ignores a
+//! second demand of a transfer while the first one waits. Otherwise a node that repeats a demand, because no answer has
+//! come, would get timeslots that it cannot use, so that all nodes would wait longer.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use unrack_units::{Rate, Time};
 
-/// Order in which an arbiter serves demands (§3.2 to §3.4: the policy is the allocator's order of demands).
+/// Order in which an arbiter serves demands. (In §3.2 to §3.4 of the paper, the order in which the allocator processes
+/// demands is its policy.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
-    /// The demand whose last timeslot was the longest ago goes first: max-min fairness.
+    /// The demand that has waited longest since its last timeslot goes first. This gives max-min fairness.
     #[default]
     MaxMin,
-    /// The demand that came first goes first, until all of it is served.
+    /// The demand that arrived first goes first, until it has all its timeslots.
     Fcfs,
-    /// The demand with the fewest segments left goes first: least mean completion time.
+    /// The demand with the fewest segments left goes first. This minimizes the mean completion time.
     Shortest,
 }
 
@@ -30,22 +32,24 @@ pub enum Policy {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Rate of the arbiter's link. Default 100 Gb/s (EDM §4.3).
+    /// Rate of the link between the arbiter and the network. Default 100 Gb/s (EDM §4.3).
     pub arbiter_rate: Rate,
-    /// Time that the arbiter takes to serve one demand. Demands are served one after the other. Default 0: "infinitely
-    /// fast" (EDM §4.3).
+    /// Time that the arbiter takes to process one demand. The arbiter processes demands one after the other. Default 0:
+    /// "infinitely fast" (EDM §4.3).
     pub processing: Time,
-    /// Timeslots that are matched in one batch, at most 64. Default 8 (§3.3: the batch of an allocator).
+    /// Number of timeslots that the arbiter matches in one batch, at most 64. Default 8 (§3.3: the batch of an
+    /// allocator).
     pub batch: u32,
-    /// Order in which demands are served: `max-min`, `fcfs` or `shortest`. Default `max-min` (§3.2).
+    /// Order in which the arbiter serves demands: `max-min`, `fcfs` or `shortest`. Default `max-min` (§3.2).
     #[schemars(extend("x-unhashed" = "default"))]
     pub policy: Policy,
-    /// Whether messages for the same destination that are smaller than a timeslot share one, as far as they fit.
-    /// Default `true`, as in the authors' kernel module. With `false`, each message takes a whole timeslot.
+    /// Whether several small messages from one source to one destination share a timeslot, as far as they fit into it.
+    /// Default `true`, as in the authors' kernel module. With `false`, each message takes at least one whole timeslot.
     #[schemars(extend("x-unhashed" = "default"))]
     pub packing: bool,
-    /// Silence after which a source asks again for the first time. Default: three round trips of the empty network,
-    /// plus the time to ask the arbiter, the time of two batches, and the time for the answer.
+    /// Time without an answer from the arbiter after which a source repeats its demand for the first time. Default: the
+    /// sum of three round trips of the empty network, the time for a demand to reach the arbiter, the time of two
+    /// batches, and the time for the arbiter's answer to reach the source.
     pub timeout: Option<Time>,
 }
 
@@ -62,51 +66,53 @@ impl Default for Params {
     }
 }
 
-/// Request for timeslots, by the number of segments of a transfer that are to be sent.
+/// Request of a source for timeslots, one for each segment of a transfer that it has to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Demand {
     pub src: u32,
     pub dst: u32,
     pub transfer: u32,
-    /// Serial number, never 0. It distinguishes the transfer from earlier ones with the same transfer number, which
-    /// may be reused only when no demand of its former transfer waits.
+    /// Serial number of the transfer, never 0. It distinguishes the transfer from earlier transfers with the same
+    /// number in `transfer`. The driver may reuse a transfer number only when the arbiter has no waiting demand of the
+    /// former transfer.
     pub serial: u32,
     pub slots: u32,
 }
 
-/// Assignment of a timeslot to a transfer, counted from the first of its batch.
+/// Assignment of one timeslot to a transfer. Timeslots are counted from 0 in each batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allocation {
     pub src: u32,
     pub transfer: u32,
     pub serial: u32,
     pub slot: u32,
-    /// Whether this is the last slot of the demand.
+    /// Whether this is the last timeslot of the transfer's demand.
     pub last: bool,
 }
 
-/// Matches sources and destinations, one batch of timeslots after the other.
+/// The arbiter, which matches sources and destinations for one batch of timeslots after the other.
 #[derive(Debug, Clone)]
 pub struct Arbiter {
     backlog: VecDeque<Demand>,
-    /// Serial number of each transfer's demand in the backlog, indexed by transfer; 0 if there is none.
+    /// For each transfer number, the serial number of the transfer's demand in the backlog; 0 if the backlog has none.
     waiting: Vec<u32>,
     batch: u32,
     policy: Policy,
-    /// Slots of the batch in which each node sends, one bit per slot; and in which it receives.
+    /// For each node, the timeslots of the current batch in which the node sends, with one bit per slot. `receives` has
+    /// the slots in which the node receives.
     sends: Vec<u64>,
     receives: Vec<u64>,
 }
 
 impl Arbiter {
-    /// Creates an arbiter for `nodes` nodes, with batches of `batch` slots: 1 to 64.
+    /// Creates an arbiter for `nodes` nodes, which matches timeslots in batches of `batch` slots, 1 to 64.
     pub fn new(nodes: u32, batch: u32, policy: Policy) -> Arbiter {
         let (backlog, waiting, none) = (VecDeque::new(), Vec::new(), vec![0; nodes as usize]);
         Arbiter { backlog, waiting, batch, policy, sends: none.clone(), receives: none }
     }
 
-    /// Adds a demand of one slot or more. Returns whether it was taken, which is not the case if a demand of the same
-    /// transfer waits.
+    /// Adds a demand, which must ask for at least one timeslot. Returns whether the arbiter has accepted the demand. It
+    /// ignores the demand if an earlier demand of the same transfer waits.
     pub fn demand(&mut self, demand: Demand) -> bool {
         let at = demand.transfer as usize;
         if self.waiting.len() <= at {
@@ -120,21 +126,23 @@ impl Arbiter {
         taken
     }
 
-    /// Returns whether no demand waits.
+    /// Returns whether no demand waits for timeslots.
     pub fn is_idle(&self) -> bool {
         self.backlog.is_empty()
     }
 
-    /// Allocates the slots of the next batch. Each slot gets a maximal matching, with demands in the order of the
-    /// policy.
+    /// Assigns the timeslots of the next batch, and adds the assignments to `allocations`. Each slot gets a maximal
+    /// matching of sources and destinations, because the arbiter serves the demands in the order of the policy, and
+    /// gives each of them the first slot in which its source and its destination are free.
     pub fn allocate(&mut self, allocations: &mut Vec<Allocation>) {
         let all = if self.batch >= 64 { u64::MAX } else { (1 << self.batch) - 1 };
         self.sends.fill(0);
         self.receives.fill(0);
-        // A demand that found no slot in this batch will find none later in it.
+        // A demand that finds no free slot in this batch is set aside: slots of the batch only become taken, never
+        // free.
         let mut candidates = std::mem::take(&mut self.backlog);
         if self.policy == Policy::Shortest {
-            // The sort is stable: among equals, the demand that came first stays first.
+            // The sort is stable: among demands with the same number of slots, the one that arrived first stays first.
             candidates.make_contiguous().sort_by_key(|demand| demand.slots);
         }
         let mut without = VecDeque::new();
@@ -169,8 +177,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// No node sends or receives two packets in a slot. No slot stays unused if two nodes with a demand both had
-        /// it free. Every segment is served once.
+        /// In each slot, a node sends at most one packet and receives at most one. If a demand still waits after a
+        /// batch, every slot of the batch was taken at its source or at its destination. Every segment gets exactly one
+        /// slot.
         #[test]
         fn every_batch_is_a_maximal_matching(
             batch in 1u32..65,
@@ -243,7 +252,7 @@ mod tests {
             allocations.iter().map(|given| given.serial).collect::<Vec<_>>()
         };
         assert_eq!(served(&[demand(1, 3), demand(1, 2)]), [1, 1, 1]);
-        // The demand does not wait any more.
+        // The first demand does not wait any more, so that the arbiter accepts a new one of the same transfer.
         assert_eq!(served(&[demand(1, 1)]), [1]);
         assert_eq!(served(&[demand(2, 1)]), [2]);
     }

@@ -1,10 +1,11 @@
 //! Homa: a receiver-driven low-latency transport protocol using network priorities (Montazeri et al.,
 //! SIGCOMM 2018).
 //!
-//! A transfer sends one round trip's worth of packets unscheduled ("unasked" in the code). Its receiver grants the
-//! rest, packet by packet, to the few transfers with the fewest segments left (*overcommitment*, §3.5), each of them
-//! at a different priority (§3.4). The priority of unscheduled packets depends only on the size of the transfer, by
-//! cutoffs that divide the unscheduled bytes evenly ([`Cutoffs`]).
+//! The sender of a transfer sends the packets of the first round trip without a grant. These packets are called
+//! unscheduled ("unasked" in the code). The receiver grants all further packets one by one. It grants to several
+//! transfers at the same time, namely those with the fewest segments left (*overcommitment*, §3.5), and gives each of
+//! these transfers a different priority (§3.4). The priority of an unscheduled packet depends only on the size of its
+//! transfer. Cutoffs between sizes divide the unscheduled bytes evenly among the priorities ([`Cutoffs`]).
 
 use crate::receiver_driven::{Grants, LocalScheduler, Scheduler, TransferId};
 use crate::turns::Turns;
@@ -16,46 +17,50 @@ use unrack_units::Time;
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Packets that a transfer may send without a grant. This is also the number of packets that may be granted beyond
-    /// those that have arrived. Default: one bandwidth-delay product (§3.2, RTTbytes).
+    /// Number of packets that the sender of a transfer may send without a grant. This is also the maximum number of
+    /// packets of a transfer that are granted but have not arrived. Default: one bandwidth-delay product (§3.2,
+    /// RTTbytes).
     pub unscheduled: Option<u32>,
-    /// Time without a packet after which a receiver asks again for missing packets. Default: the longer of two times:
-    /// three round trips of the empty network; and one round trip plus seven times (once for each rank of data) the
-    /// time that the slower links take for all packets that may wait for a receiver, which are `unscheduled` packets
-    /// of every node, at most a port's buffer. (§3.7: "a few milliseconds".)
+    /// Time without a packet of a transfer after which the receiver asks the sender again for the missing packets.
+    /// Default: the longer of two times. One is three round trips of the empty network. The other is one round trip
+    /// plus seven times the time W, because data has seven ranks. W is the time that the slower kind of link takes for
+    /// all packets that may wait for one receiver: `unscheduled` packets of every node, but at most a port's buffer.
+    /// (§3.7: "a few milliseconds".)
     pub resend: Option<Time>,
 }
 
-/// Highest data rank. Data has ranks 1 to 7 of the eight that switches have (§3.4); control packets have the eighth.
+/// Number of priority ranks for data. Switches have eight ranks (§3.4). Data has ranks 1 to 7, where 1 goes first, and
+/// control packets have the eighth rank.
 pub const RANKS: u8 = 7;
 
-/// Ranks of unscheduled segments, by the size of their transfer (§3.4).
+/// Priority ranks of unscheduled segments, which depend on the size of their transfer (§3.4).
 ///
-/// The cutoffs are recomputed after every 256 transfers announced to a receiver, from all transfers so far. The
-/// unscheduled segments get a share of the seven ranks equal to their share of all segments: rounded down, at least
-/// one and at most six. Transfer sizes with the same number of bits form a group. The unscheduled segments, ordered by
-/// size, are divided evenly among these ranks, and each group gets the rank of its middle segment. Before the first
-/// computation three ranks are set aside, and all unscheduled segments have rank 1.
+/// A receiver recomputes its cutoffs after every 256 transfers that are announced to it, from all transfers so far.
+/// Unscheduled segments get a share of the seven ranks that equals their share of all segments, rounded down, but at
+/// least one rank and at most six. Transfers whose sizes have the same number of bits form a group. The unscheduled
+/// segments of all groups, ordered by the size of their transfers, are divided evenly among the ranks for unscheduled
+/// segments, and each group gets the rank of its middle segment. Before the first computation, three ranks are reserved
+/// for unscheduled segments, but all unscheduled segments have rank 1.
 #[derive(Debug, Clone)]
 pub struct Cutoffs {
-    /// Unscheduled segments of transfers whose size in segments has this many bits.
+    /// Number of unscheduled segments so far, indexed by the number of bits of their transfer's size in segments.
     unasked: [u64; 33],
     granted: u64,
-    /// Transfers until the next recomputation.
+    /// Number of transfers until the next recomputation of the cutoffs.
     until_next: u32,
-    /// Highest rank of unscheduled segments, which use ranks 1 to this one.
+    /// Number of ranks for unscheduled segments, which use ranks 1 to this number.
     ranks: u8,
-    /// Rank by number of bits of a transfer's size.
+    /// Rank of unscheduled segments, indexed by the number of bits of their transfer's size in segments.
     rank: [u8; 33],
 }
 
-/// Transfers after which the cutoffs are recomputed.
+/// Number of transfers after which a receiver recomputes its cutoffs.
 const LOOK_EVERY: u32 = 256;
 
 impl Default for Cutoffs {
     fn default() -> Cutoffs {
-        // Nothing is known yet, therefore each kind gets about half of the ranks, and all unscheduled segments rank
-        // alike.
+        // The sizes of transfers are not known yet. Therefore unscheduled and granted segments get about half of the
+        // ranks each, and all unscheduled segments have the same rank.
         Cutoffs { unasked: [0; 33], granted: 0, until_next: LOOK_EVERY, ranks: RANKS / 2, rank: [1; 33] }
     }
 }
@@ -65,7 +70,7 @@ fn bits(segments: u32) -> usize {
 }
 
 impl Cutoffs {
-    /// Counts an announced transfer of `segments` segments, of which `unasked` need no grant.
+    /// Counts an announced transfer of `segments` segments. The first `unasked` of these segments need no grant.
     pub fn count(&mut self, segments: u32, unasked: u32) {
         self.unasked[bits(segments)] += u64::from(unasked.min(segments));
         self.granted += u64::from(segments.saturating_sub(unasked));
@@ -77,8 +82,8 @@ impl Cutoffs {
     }
 
     /// Recomputes the cutoffs. The number of ranks for unscheduled segments is proportional to their share of all
-    /// segments, with at least one rank for each kind. Sizes are assigned to these ranks so that each rank carries the
-    /// same number of segments.
+    /// segments, but unscheduled and granted segments have at least one rank each. Transfer sizes are assigned to the
+    /// ranks for unscheduled segments so that each of these ranks carries about the same number of segments.
     fn set(&mut self) {
         let unasked: u64 = self.unasked.iter().sum();
         let share = unasked * u64::from(RANKS) / (unasked + self.granted).max(1);
@@ -91,33 +96,34 @@ impl Cutoffs {
         }
     }
 
-    /// Returns the rank of unscheduled segments of a transfer of this size in segments.
+    /// Returns the rank of the unscheduled segments of a transfer that has `segments` segments.
     pub fn rank(&self, segments: u32) -> u8 {
         self.rank[bits(segments)].min(self.ranks)
     }
 }
 
-/// A receiver's choice of the transfers to grant, and of their priorities.
+/// Scheduler of one receiver, which chooses the transfers to grant and the priorities of their segments.
 #[derive(Debug, Clone)]
 pub struct Overcommitment {
     pending: Turns,
     cutoffs: Cutoffs,
-    /// Packets that may be granted to one transfer beyond what has arrived.
+    /// Maximum number of packets of one transfer that are granted, or need no grant, but have not arrived.
     window: u32,
 }
 
 impl Overcommitment {
-    /// Creates a scheduler without transfers.
+    /// Creates the scheduler of a receiver that has no transfers yet. `window` is the maximum number of outstanding
+    /// packets of one transfer.
     pub fn new(window: u32) -> Overcommitment {
         Overcommitment { pending: Turns::default(), cutoffs: Cutoffs::default(), window }
     }
 
-    /// Counts an announced transfer of `segments` segments.
+    /// Counts a transfer of `segments` segments that was announced to this receiver, for the computation of the cutoffs.
     pub fn count(&mut self, segments: u32) {
         self.cutoffs.count(segments, self.window);
     }
 
-    /// Returns the rank of the unscheduled segments of a transfer to this receiver that has `segments` segments.
+    /// Returns the rank of the unscheduled segments of a transfer of `segments` segments to this receiver.
     pub fn unasked_rank(&self, segments: u32) -> u8 {
         self.cutoffs.rank(segments)
     }
@@ -142,7 +148,8 @@ impl LocalScheduler for Overcommitment {
     }
 
     fn poll(&self, _now: Time, outstanding: impl Fn(TransferId) -> u32) -> Option<(TransferId, u8)> {
-        // §3.5: as many transfers at once as there are priorities for them.
+        // §3.5: the number of transfers that the receiver grants to at once is the number of priority ranks for granted
+        // segments.
         let degree = usize::from(RANKS - self.cutoffs.ranks);
         let active = self.pending.len().min(degree);
         let (at, transfer) = self
@@ -151,7 +158,8 @@ impl LocalScheduler for Overcommitment {
             .take(degree)
             .enumerate()
             .find(|(_, transfer)| outstanding(*transfer) < self.window)?;
-        // §3.4: the lowest priorities that suffice, so that a new transfer finds a free one above them.
+        // §3.4: granted transfers use the lowest priorities that suffice, so that a free priority above them remains
+        // for a new transfer.
         Some((transfer, RANKS - (active - 1 - at) as u8))
     }
 }
@@ -164,7 +172,8 @@ mod tests {
     fn unasked_bytes_are_shared_out_evenly() {
         let mut cutoffs = Cutoffs::default();
         assert_eq!((cutoffs.rank(1), cutoffs.rank(1000)), (1, 1));
-        // Two thirds of the bytes are unscheduled; half of those in single packets.
+        // About two thirds of all segments are unscheduled. Half of the unscheduled segments belong to transfers of one
+        // segment.
         for n in 0..LOOK_EVERY {
             cutoffs.count(if n % 16 == 0 { 31 } else { 1 }, 15);
         }
@@ -187,7 +196,8 @@ mod tests {
             all[n].arrive(0);
             receiver.update(n as u32, &mut all[n]);
         }
-        // Half of the seven ranks are left for four transfers: ranks 0 to 3.
+        // Three of the seven ranks are for unscheduled segments. Ranks 4 to 7 remain for granted segments, so that the
+        // receiver grants to four transfers at once.
         assert_eq!(poll(&receiver, &all), Some((1, 5)));
         all[1].grant();
         receiver.update(1, &mut all[1]);

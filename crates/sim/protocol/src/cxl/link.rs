@@ -1,53 +1,58 @@
-//! Sending end of a link.
+//! Sending end of a CXL link: it packs messages into flits and counts credits.
 
 use super::{CLASSES, ClassSet, FlitSlots, Line, MessageClass};
 use std::collections::VecDeque;
 use unrack_units::Time;
 
-/// Source of a transmitter's messages.
+/// Source of the messages that a [`FlitTransmitter`] sends: a node, or an output of a switch.
 pub trait Feed {
-    /// Whether a message keeps its place until its last slot is sent. If so, the feed has to be notified of that time.
+    /// Whether a message stays in the queue of the feed until the transmitter has placed its last slot in a flit. If
+    /// so, the transmitter calls [`complete`](Feed::complete) at that time, so that the feed can remove the message.
     const KEEPS_PLACES: bool;
 
-    /// Returns the next message of a class in `allowed`, or a run of at most as many messages as there are credits
-    /// for. If the feed keeps places, [`complete`](Feed::complete) follows when the last slot is placed.
+    /// Returns the next message or run to send. Its class is in `allowed`, and a run has no more messages than
+    /// `credits` returns for that class. If [`KEEPS_PLACES`](Feed::KEEPS_PLACES) is `true`, the transmitter calls
+    /// [`complete`](Feed::complete) when it has placed the last slot of the message or run.
     fn take(&mut self, allowed: ClassSet, credits: impl Fn(MessageClass) -> u32) -> Option<Line>;
-    /// Notifies the feed that the run taken last, of several lines, begins in the flit that is being filled. `slots`
-    /// gives the flits that the run takes, and `late` is how much later the last line can begin because it has to wait
-    /// for a credit.
+    /// Notifies the feed that `run`, which has several messages and was the last one taken, begins in the flit that is
+    /// being filled. `slots` gives the flits that the messages of the run take. `late` is how long the last message of
+    /// the run is delayed because its credit has not come back yet.
     fn begin(&mut self, run: Line, slots: FlitSlots, late: Time);
-    /// Notifies the feed that the message taken last ends in the flit that is being filled.
+    /// Notifies the feed that the last slot of `line`, the message or run taken last, is in the flit that is being
+    /// filled.
     fn complete(&mut self, line: Line);
 }
 
-/// Fills flits with messages, as far as credits allow.
+/// Sending end of a link, which fills flits with messages as far as the credits of their classes allow.
 ///
-/// A flit is filled when it starts. If not all slots of a message fit, the message continues in the next flit before
-/// any other message (CXL 3.x §4.2: data follows its header). Messages that arrive during a flit wait for the next
-/// one. If a run of lines fills several flits alone, these are filled at once, also with credits that are known to
-/// come back in time.
+/// The transmitter chooses the contents of a flit when the transmission of the flit starts. If not all slots of a
+/// message fit, the next flit begins with the remaining slots of that message (CXL 3.x §4.2: data follows its header).
+/// Messages that arrive while a flit is being sent wait for the next flit. If a run is so long that it fills several
+/// flits alone, the transmitter fills all these flits at once. For such a run, the transmitter may also spend credits
+/// that will come back before the messages need them.
 ///
 /// | calls | functions |
 /// |---|---|
 /// | report an event | [`handle_credits`](FlitTransmitter::handle_credits) |
 /// | ask for the next action | [`fill`](FlitTransmitter::fill), at the start of a flit |
-/// | query the state | [`midway`](FlitTransmitter::midway), [`next_credit`](FlitTransmitter::next_credit), [`credits`](FlitTransmitter::credits) |
+/// | query the state | [`midway`](Self::midway), [`next_credit`](Self::next_credit), [`credits`](Self::credits) |
 #[derive(Debug, Clone)]
 pub struct FlitTransmitter {
     slots: u32,
-    /// Transmission time of a flit on this link, and on the slowest link.
+    /// Transmission time of a flit on this link, and then on the slowest link of the network.
     flit: Time,
     slowest: Time,
     initial: u32,
     run: u32,
     credits: [u32; CLASSES],
-    /// Credits of each class that were spent before they came back.
+    /// For each class, the number of credits that the transmitter has spent before they came back.
     owed: [u32; CLASSES],
-    /// Classes with credits.
+    /// Message classes for which the transmitter has at least one credit.
     available: ClassSet,
-    /// Credits on their way back, by time of arrival.
+    /// Credits that are on their way back from the receiver, ordered by time of arrival.
     returning: VecDeque<Returning>,
-    /// Message that is being sent, and the number of its slots in the flit in which it ends.
+    /// Message or run that continues in the next flit to fill, and the number of its slots in that flit, in which it
+    /// also ends.
     midway: Option<(Line, u32)>,
 }
 
@@ -59,8 +64,9 @@ struct Returning {
 }
 
 impl FlitTransmitter {
-    /// Creates a transmitter of flits with `slots` slots, each of which takes `flit` on this link and `slowest` on the
-    /// slowest one. It has `credits` for each class, and sends runs of at most `run` lines.
+    /// Creates a transmitter of flits with `slots` slots. The transmission of a flit takes the time `flit` on this
+    /// link, and the time `slowest` on the slowest link of the network. The transmitter has `credits` credits for each
+    /// class, and sends runs of at most `run` messages.
     pub fn new((slots, flit, slowest): (u32, Time, Time), credits: u32, run: u32) -> FlitTransmitter {
         FlitTransmitter {
             slots,
@@ -76,7 +82,8 @@ impl FlitTransmitter {
         }
     }
 
-    /// Records that `count` buffers of the receiver become free, which the sender learns at time `at`.
+    /// Records that the receiver has freed `count` buffers of `class`. The credits for these buffers reach the
+    /// transmitter at time `at`.
     pub fn handle_credits(&mut self, at: Time, class: MessageClass, count: u32) {
         let later = self.returning.iter().rev().take_while(|other| other.at > at).count();
         let place = self.returning.len() - later;
@@ -86,8 +93,9 @@ impl FlitTransmitter {
         }
     }
 
-    /// Fills the flit that starts now, and the following flits that contain only lines of one run. Returns the start
-    /// of the next flit to fill, or `None` if there was nothing to send.
+    /// Fills the flit that starts now. If a message or run does not fit into the flit, this also fills the following
+    /// flits that contain only the rest of that message or run. Returns the start time of the next flit to fill, or
+    /// `None` if there was no message to send.
     pub fn fill<F: Feed>(&mut self, now: Time, feed: &mut F) -> Option<Time> {
         self.learn_credits(now);
         let mut room = self.slots;
@@ -118,8 +126,9 @@ impl FlitTransmitter {
         (room < self.slots).then(|| now + self.flit)
     }
 
-    /// Continues a message that has `slots` left in the next flits. Returns how many flits it is until the next one to
-    /// fill, which is the one in which the message ends.
+    /// Places the remaining `slots` slots of `line`, a message or run, in the next flits. Returns the number of flits
+    /// from the current flit to the next flit to fill. That is normally the flit in which `line` ends. If a run ends
+    /// exactly at the end of a flit and the feed does not keep places, it is the following flit.
     fn run_over(&mut self, line: Line, slots: u32, keeps_places: bool) -> u64 {
         let full = (slots - 1) / self.slots;
         let rest = slots - full * self.slots;
@@ -130,8 +139,9 @@ impl FlitTransmitter {
         u64::from(full) + 1
     }
 
-    /// Returns how many messages of a class can be sent with the credits that are here, or that come back as fast as
-    /// the slowest link takes lines of data. A run can wait for such credits on its way.
+    /// Returns how many messages of a class the transmitter may send as one run. The credits that it has count. A
+    /// credit on its way back also counts if it arrives in time for a link that sends data messages back to back at the
+    /// rate of the slowest link. A run that has begun can wait for such credits.
     fn affords(&self, class: MessageClass, now: Time) -> u32 {
         let mut count = self.credits[class.index()];
         if count < self.run {
@@ -146,7 +156,8 @@ impl FlitTransmitter {
         count.min(self.run)
     }
 
-    /// Returns the credits of a class that come back and are not spent yet, as pairs of time and number.
+    /// Returns the credits of a class that are on their way back and were not spent in advance, as pairs of arrival
+    /// time and number.
     fn coming(&self, class: MessageClass) -> impl Iterator<Item = (Time, u32)> {
         let mut owed = self.owed[class.index()];
         let of_class = self.returning.iter().filter(move |credit| credit.class == class);
@@ -157,7 +168,8 @@ impl FlitTransmitter {
         })
     }
 
-    /// Returns the time at which the last credit for a run is here, or zero if all are here now.
+    /// Returns the time at which the last credit that `run` needs comes back, or zero if the transmitter already has
+    /// all of them.
     fn last_credit(&self, run: &Line) -> Time {
         let mut missing = u32::from(run.count).saturating_sub(self.credits[run.class.index()]);
         let mut last = Time::ZERO;
@@ -197,13 +209,14 @@ impl FlitTransmitter {
         }
     }
 
-    /// Returns the message that has begun but not ended.
+    /// Returns the message or run that has begun in an earlier flit and continues in the next flit to fill.
     pub fn midway(&self) -> Option<&Line> {
         self.midway.as_ref().map(|(line, _)| line)
     }
 
-    /// Returns when the next credit for one of `classes` comes back. For a class that has some credits, returns when
-    /// there are enough of them for a run of any length.
+    /// Returns the earliest time at which returning credits change what the transmitter may send of one of `classes`.
+    /// For a class that has some credits, but fewer than the longest run needs, this is the time at which such a run
+    /// may begin. For any other class, it is the arrival of the next credit.
     pub fn next_credit(&self, classes: ClassSet) -> Option<Time> {
         let classes = MessageClass::ALL.into_iter().filter(|class| classes.contains(*class));
         classes.filter_map(|class| self.next_of(class)).min()
@@ -225,8 +238,9 @@ impl FlitTransmitter {
         None
     }
 
-    /// Returns the number of credits for `class` that are here or on their way back. All other credits belong to
-    /// messages that are being sent, on the wire, or in a buffer of the receiver.
+    /// Returns the number of credits for `class` that the transmitter has or that are on their way back to it. All
+    /// other credits of the class are held by messages that are being sent, are on the wire, or are in a buffer of the
+    /// receiver.
     pub fn credits(&self, class: MessageClass) -> u32 {
         let returning = self.returning.iter().filter(|credit| credit.class == class);
         let returning: u32 = returning.map(|credit| credit.count).sum();

@@ -1,15 +1,17 @@
-//! Node that is both a host and a memory device.
+//! CXL node that is both a host and a memory device.
 
 use super::{ClassSet, Line, MessageClass};
 use std::collections::VecDeque;
 use unrack_units::Time;
 
-/// Sends requests as its window of outstanding lines allows, and answers the requests of other nodes.
+/// Node that sends requests for cache lines, and answers the requests of other nodes. A window limits the number of
+/// lines that the node has requested but not received.
 ///
-/// A node has [`CORES`] cores, each with one transfer. A core whose transfer has ended begins the next one, so that
-/// the lines of that many transfers leave in turn, separately for reads and writes. A request keeps its receive buffer
-/// until its answer leaves; therefore a memory node that cannot answer stops accepting requests. Answers are accepted
-/// at once.
+/// A node has [`CORES`] cores. Each core requests the lines of one transfer, and begins the next transfer when it has
+/// requested all lines of that one. The node sends one line or run of each core in turn; reads and writes have separate
+/// queues. A request occupies a receive buffer of the memory node until its answer leaves. Therefore a memory node that
+/// cannot send answers stops accepting requests. Answers occupy no buffer, because the requesting node accepts them at
+/// once.
 ///
 /// | calls | functions |
 /// |---|---|
@@ -19,46 +21,51 @@ use unrack_units::Time;
 #[derive(Debug, Clone)]
 pub struct Node {
     id: u16,
-    /// Transfers that are not fully requested yet: those without data, and those with data.
+    /// Transfers that have lines which this node has not requested yet. `reads` has the transfers whose requests carry
+    /// no data (`Req`), and `writes` those whose requests carry data (`RwD`).
     reads: VecDeque<Burst>,
     writes: VecDeque<Burst>,
-    /// Requests that were accepted but not answered, by the class of the answer.
+    /// Requests that this node has accepted but not answered. It will answer those in `to_acknowledge` without data
+    /// (`Ndr`), and those in `to_fetch` with data (`Drs`).
     to_acknowledge: VecDeque<Line>,
     to_fetch: VecDeque<Line>,
-    /// Number of lines that may still be requested before an answer arrives.
+    /// Number of further lines that this node may request before an answer arrives.
     window: u32,
-    /// Number of lines that are requested together, if a transfer has that many.
+    /// Number of lines that this node requests together as one run. A run is shorter if fewer lines of the transfer are
+    /// left.
     run: u32,
     next_class: usize,
 }
 
-/// Number of cores that request lines at the same time. The default window counts the fill buffers of these cores
-/// ([`Params::outstanding`](super::Params)). CXL.mem orders only messages for the same address (CXL 3.x §3.4). If
-/// transfers left one after the other, all nodes with the same order of destinations would wait for the same one.
+/// Number of cores of a node that request lines at the same time. The default of [`Params::outstanding`](super::Params)
+/// is the number of line fill buffers of these cores. Interleaved transfers are allowed, because CXL.mem orders only
+/// messages for the same address (CXL 3.x §3.4). If a node sent its transfers one after the other, nodes that have the
+/// same sequence of destinations would all wait for the same memory node.
 const CORES: usize = 16;
 
-/// A transfer of one or more lines.
+/// A transfer of one or more cache lines that a node requests from another node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Burst {
     pub message: u32,
     pub dst: u16,
     pub lines: u32,
-    /// Either `Req` or `RwD`.
+    /// Class of the requests: either `Req` or `RwD`.
     pub class: MessageClass,
     /// Whether the requests carry data and are answered with data.
     pub fetches: bool,
 }
 
-/// A message that leaves a node.
+/// A message or run that leaves a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DepartedMessage {
     pub line: Line,
-    /// Class of the request that the message answers, because its buffer is now free.
+    /// If the message is an answer, the class of the request that it answers, because the receive buffer of that
+    /// request is now free. `None` for a request.
     pub frees: Option<MessageClass>,
 }
 
 impl Node {
-    /// Creates a node with a window of `outstanding` lines, which requests `run` lines together.
+    /// Creates a node with a window of `outstanding` lines, which requests up to `run` lines together as one run.
     pub fn new(id: u16, outstanding: u32, run: u32) -> Node {
         Node {
             id,
@@ -72,13 +79,14 @@ impl Node {
         }
     }
 
-    /// Queues a transfer; its requests leave as the window allows.
+    /// Queues a transfer. Its requests leave when their turn comes and the window allows it.
     pub fn submit(&mut self, burst: Burst) {
         debug_assert!(burst.lines > 0 && matches!(burst.class, MessageClass::Req | MessageClass::RwD));
         if burst.class == MessageClass::Req { &mut self.reads } else { &mut self.writes }.push_back(burst);
     }
 
-    /// Handles the arrival of a message. Returns whether its buffer is free at once.
+    /// Handles the arrival of a message or run. Returns whether its receive buffer is free at once. This is the case
+    /// for answers, while a request occupies its buffer until its answer leaves.
     pub fn handle_line(&mut self, line: Line) -> bool {
         match (line.class, line.fetches) {
             (MessageClass::Req, _) | (MessageClass::RwD, true) => self.to_fetch.push_back(line),
@@ -91,12 +99,14 @@ impl Node {
         false
     }
 
-    /// Handles the loss of a message for this node. The request that it would have answered counts as answered.
+    /// Handles the loss of a request from this node, or of an answer to this node. The request counts as answered, so
+    /// that the window of this node grows by one line.
     pub fn handle_loss(&mut self) {
         self.window += 1;
     }
 
-    /// Returns the classes of which a message could be sent.
+    /// Returns the classes for which the node has a message to send. A request counts only if the window has room for
+    /// its run.
     pub fn waiting(&self) -> ClassSet {
         let may_request = |queue: &VecDeque<Burst>| {
             queue.front().is_some_and(|burst| burst.lines.min(self.run) <= self.window)
@@ -116,8 +126,8 @@ impl Node {
         set
     }
 
-    /// Returns the next message of a class in `allowed`, or a run of at most as many messages as the class has
-    /// `credits` for. Classes are served in turn.
+    /// Returns the next message or run to send. Its class is in `allowed`, and it has no more messages than `credits`
+    /// returns for that class. The node serves the classes in turn.
     pub fn take(
         &mut self,
         mut allowed: ClassSet,
@@ -140,7 +150,7 @@ impl Node {
         })
     }
 
-    /// Returns how many messages of a waiting class leave together as the next run.
+    /// Returns how many messages the next run of `class` has. The node must have a message of that class to send.
     fn next_run(&self, class: MessageClass) -> u32 {
         let burst = |queue: &VecDeque<Burst>| queue.front().map(|burst| burst.lines.min(self.run));
         let answer = |queue: &VecDeque<Line>| queue.front().map(|line| u32::from(line.count));
@@ -175,7 +185,7 @@ impl Node {
         DepartedMessage { line, frees: Some(request.class) }
     }
 
-    /// Returns the number of requests of `class` that hold a receive buffer.
+    /// Returns the number of requests of `class` that occupy a receive buffer of this node.
     pub fn held(&self, class: MessageClass) -> u32 {
         let queues = [&self.to_acknowledge, &self.to_fetch];
         queues

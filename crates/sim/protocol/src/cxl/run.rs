@@ -1,11 +1,12 @@
-//! Runs of lines: how many lines travel together, and which flits they take.
+//! Runs: how many messages of a transfer travel together, and which flits they take.
 
 use super::{Flit, MessageClass, Params};
 
 impl Params {
-    /// Returns how many lines travel together at most. This is [`run`](Params::run), or less if that is a large part
-    /// of the credits or of the window. It is also a whole number of flits, so that each run of a transfer begins
-    /// where a flit does.
+    /// Returns the maximum number of lines that travel together as a run. This is [`run`](Params::run), limited to a
+    /// quarter of `credits` and to a sixteenth of `outstanding`. It is rounded down so that a run of this many lines
+    /// fills whole flits, and each run of a transfer begins at the start of a flit. If the limits leave less than one
+    /// whole flit, the function returns 1.
     pub fn longest_run(&self) -> u32 {
         let most = self.run.min(self.credits / 4).min(self.outstanding / 16);
         let whole = match self.flit {
@@ -19,17 +20,19 @@ impl Params {
     }
 }
 
-/// Maximum number of lines in a run: no more than a [`Line`] can count, and whole flits in either format.
+/// Upper bound of the number of lines in a run. The bound fits into the eight-bit `count` of a `Line`, and 240 messages
+/// of any class fill whole flits in both flit formats.
 const MOST: u32 = 240;
 
-/// Flits that consecutive messages of one class take, counted from the flit in which the first one begins.
+/// Positions of consecutive messages of one class in flits. Flits are numbered from the flit in which the first of
+/// these messages begins, which has number 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlitSlots {
     /// Number of slots in a flit.
     flit: u32,
-    /// Number of slots of the first flit that other messages take.
+    /// Number of slots in the first flit that earlier messages occupy.
     taken: u32,
-    /// Number of slots of a message.
+    /// Number of slots that one of the messages takes.
     each: u32,
 }
 
@@ -38,17 +41,17 @@ impl FlitSlots {
         FlitSlots { flit, taken, each: class.slots() }
     }
 
-    /// Returns the number of the flit in which message `n` begins; the first is 0.
+    /// Returns the number of the flit in which message `n` begins. Messages and flits are numbered from 0.
     pub fn begins(self, n: u32) -> u64 {
         u64::from((self.taken + n * self.each) / self.flit)
     }
 
-    /// Returns the number of the flit in which message `n` ends.
+    /// Returns the number of the flit in which message `n` ends. Messages and flits are numbered from 0.
     pub fn ends(self, n: u32) -> u64 {
         u64::from((self.taken + (n + 1) * self.each - 1) / self.flit)
     }
 
-    /// Returns the number of flits that a message takes if it begins at the start of a flit.
+    /// Returns the number of flits over which one message extends if it begins at the start of a flit.
     pub fn alone(self) -> u64 {
         u64::from(self.each.div_ceil(self.flit))
     }

@@ -1,11 +1,11 @@
-//! An input-buffered switch.
+//! A CXL switch with buffers at its inputs.
 
 use super::{CLASSES, ClassSet, Line, MessageClass};
 use std::collections::VecDeque;
 
-/// Switch with one first-in-first-out queue for each input and class. An output serves the queues whose first message
-/// goes to it: it takes the classes in turn, and within a class the inputs in turn. A message keeps its place at the
-/// head of its queue until it has been sent.
+/// Switch with one first-in-first-out queue for each pair of input and message class. An output serves the queues whose
+/// first message is for that output: it takes the classes in turn, and within a class the inputs in turn. A message
+/// stays at the head of its queue until the output has sent it.
 ///
 /// | calls | functions |
 /// |---|---|
@@ -14,12 +14,13 @@ use std::collections::VecDeque;
 /// | query the state | [`waiting`](Switch::waiting), [`queued`](Switch::queued) |
 #[derive(Debug, Clone)]
 pub struct Switch {
-    /// Messages, each with its output.
+    /// For each input and class, the queued messages, each with the output that it goes to.
     queues: Vec<[VecDeque<(Line, u16)>; CLASSES]>,
-    /// Number of used buffers of each queue.
+    /// Number of occupied buffers of each queue.
     held: Vec<[u32; CLASSES]>,
     outputs: Vec<SwitchOutput>,
-    /// Outputs for which a queue has a new first message.
+    /// Outputs for which a queue has a new first message. The driver polls these outputs, in order to check whether
+    /// they can send.
     turned: Vec<u16>,
     buffer: u32,
 }
@@ -27,9 +28,9 @@ pub struct Switch {
 #[derive(Debug, Clone)]
 struct SwitchOutput {
     next_class: usize,
-    /// Queue whose first message is being sent.
+    /// Queue whose first message this output is sending.
     serving: Option<SwitchSending>,
-    /// Classes with candidates.
+    /// Message classes for which at least one queue has a first message for this output.
     waiting: ClassSet,
     classes: [Candidates; CLASSES],
 }
@@ -39,21 +40,21 @@ struct SwitchOutput {
 struct SwitchSending {
     input: u16,
     class: MessageClass,
-    /// Number of buffers that it holds.
+    /// Number of buffers of the queue that the message or run still occupies.
     holds: u32,
 }
 
-/// Inputs whose first message of one class goes to this output.
+/// Inputs whose queue of one message class has a first message for one given output.
 #[derive(Debug, Clone)]
 struct Candidates {
     words: Box<[u64]>,
     count: u32,
-    /// Input after the one served last.
+    /// Input that follows the input served last.
     next: usize,
 }
 
 impl Switch {
-    /// Creates a switch with room for `buffer` messages in each queue.
+    /// Creates a switch with `ports` ports, whose queues have room for `buffer` messages each.
     pub fn new(ports: u16, buffer: u32) -> Switch {
         let words = usize::from(ports).div_ceil(64);
         let candidates = Candidates { words: vec![0; words].into(), count: 0, next: 0 };
@@ -80,8 +81,8 @@ impl Switch {
         }
     }
 
-    /// Starts to send the next message for `output` of a class in `allowed`, or a run of at most as many messages as
-    /// the class has `credits` for.
+    /// Starts to send the next message or run through `output`, and returns it. Its class is in `allowed`, and it has
+    /// no more messages than `credits` returns for that class. Returns `None` if no queue has such a message first.
     pub fn take(
         &mut self,
         output: u16,
@@ -112,7 +113,8 @@ impl Switch {
         }
     }
 
-    /// Frees the buffers of the run that `output` has begun to send. Returns their input and class.
+    /// Frees the buffers of the run that `output` has begun to send. Returns the input and class of the queue to which
+    /// these buffers belong.
     pub fn vacate(&mut self, output: u16) -> (u16, MessageClass) {
         let serving = self.outputs[usize::from(output)].serving.as_mut().expect("an output began a run");
         let SwitchSending { input, class, .. } = *serving;
@@ -120,8 +122,8 @@ impl Switch {
         (input, class)
     }
 
-    /// Removes the message that `output` has finished sending. Returns the input and class of the queue that has one
-    /// more free place, or `None` if the message had vacated its place before.
+    /// Removes the message or run that `output` has finished sending from its queue. Returns the input and class of
+    /// that queue if this frees buffers, or `None` if [`vacate`](Switch::vacate) has freed them before.
     pub fn finish(&mut self, output: u16) -> Option<(u16, MessageClass)> {
         let serving = self.outputs[usize::from(output)].serving.take();
         let SwitchSending { input, class, holds } = serving.expect("an output finishes what it took");
@@ -134,7 +136,8 @@ impl Switch {
         (holds > 0).then_some((input, class))
     }
 
-    /// Adds a queue to the candidates of `output`, because its first message now goes there.
+    /// Adds the queue of `input` and `class` to the candidates of `output`, because the first message of the queue is
+    /// now one for that output.
     fn turn(&mut self, input: u16, output: u16, class: MessageClass) {
         let out = &mut self.outputs[usize::from(output)];
         out.classes[class.index()].insert(input);
@@ -142,17 +145,17 @@ impl Switch {
         self.turned.push(output);
     }
 
-    /// Returns an output that may have a message to send.
+    /// Returns an output that may have a message to send, or `None` if no output has a new candidate.
     pub fn poll_output(&mut self) -> Option<u16> {
         self.turned.pop()
     }
 
-    /// Returns the classes of which a message waits for `output`.
+    /// Returns the message classes for which a queue has a first message for `output`.
     pub fn waiting(&self, output: u16) -> ClassSet {
         self.outputs[usize::from(output)].waiting
     }
 
-    /// Returns the number of messages of `class` that hold a buffer of `input`.
+    /// Returns the number of messages of `class` that occupy a buffer of `input`.
     pub fn queued(&self, input: u16, class: MessageClass) -> u32 {
         self.held[usize::from(input)][class.index()]
     }
@@ -166,7 +169,8 @@ impl Candidates {
         self.count += 1;
     }
 
-    /// Returns the first candidate at or after `next`, wrapping around. There must be one.
+    /// Returns the first candidate input at or after `next`, wrapping around after the last input. There must be a
+    /// candidate.
     fn first(&self) -> u16 {
         let (word, bit) = (self.next / 64, self.next % 64);
         let input = match self.words[word] >> bit << bit {
@@ -176,7 +180,7 @@ impl Candidates {
         input as u16
     }
 
-    /// Removes a candidate from the list, because its turn is over.
+    /// Removes `input` from the candidates, because the output has begun to serve it.
     fn remove(&mut self, input: u16) {
         let input = usize::from(input);
         self.words[input / 64] &= !(1 << (input % 64));
@@ -184,7 +188,7 @@ impl Candidates {
         self.next = (input + 1) % (self.words.len() * 64);
     }
 
-    /// Returns the first candidate in the words after `word`, wrapping around to `word` itself.
+    /// Returns the first candidate input in the bit words after word number `word`, wrapping around to `word` itself.
     fn first_after(&self, word: usize) -> usize {
         let words = self.words.len();
         let found = (word + 1..=word + words).map(|w| w % words).find(|w| self.words[*w] != 0);

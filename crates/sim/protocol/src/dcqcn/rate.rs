@@ -1,20 +1,22 @@
-//! The sending rate of one flow (DCQCN §3.1, "RP algorithm").
+//! Sending rate of one DCQCN flow (DCQCN §3.1, "RP algorithm").
 
 use super::Params;
 use unrack_units::Time;
 
-/// Sending rate of one flow. Its timers are applied when the rate is used, so that it needs no wakeup.
+/// Sending rate of one flow, adapted to congestion notifications. Expired timers take effect when the rate is next
+/// used, for example to send a packet, so that the driver needs no wakeups for them.
 #[derive(Debug, Clone)]
 pub struct DcqcnRate {
-    /// R_C, the current rate. All rates here are in bits per second.
+    /// R_C, the current rate. All rates in this struct are in bits per second.
     current_rate: f64,
-    /// R_T, the target rate, to which fast recovery returns.
+    /// R_T, the target rate, which the current rate approaches during fast recovery.
     target_rate: f64,
-    /// Rate of the link, at which a flow starts.
+    /// Rate of the sender's link, at which a flow starts. It is the upper bound of the other two rates.
     line_rate: f64,
-    /// Estimate of congestion (the paper's alpha), in 0..=1.
+    /// Estimate of congestion (the paper's alpha), in 0..=1. A cut reduces the current rate by the share alpha / 2.
     alpha: f64,
-    /// Timers. `None` if the flow is at line rate and has had no notification since, because then no timer runs.
+    /// Timers and counters since the last cut. `None` if the flow sends at line rate and has received no notification
+    /// since it reached that rate, because no timer runs in that state.
     clocks: Option<Clocks>,
 }
 
@@ -42,14 +44,15 @@ impl DcqcnRate {
         self.current_rate
     }
 
-    /// Returns how long after a packet of `bytes` on the wire the next packet may be sent.
+    /// Returns the time between the start of a packet with `bytes` on the wire and the start of the next packet, at the
+    /// current rate.
     pub fn pace(&self, bytes: u32) -> Time {
         Time::from_ps((f64::from(bytes) * 8e12 / self.current_rate).round() as u64)
     }
 
-    /// Cuts the rate because a notification has come. Eq. 1: R_T <- R_C, R_C <- R_C (1 - alpha / 2),
-    /// alpha <- (1 - g) alpha + g. With [`Params::keep_target`], R_T stays if the increase timer has not expired since
-    /// the last cut.
+    /// Cuts the rate because a congestion notification has arrived. Eq. 1: R_T <- R_C, R_C <- R_C (1 - alpha / 2),
+    /// alpha <- (1 - g) alpha + g. With [`Params::keep_target`], R_T does not change if the increase timer has not
+    /// expired since the previous cut.
     pub fn handle_notification(&mut self, params: &Params, now: Time) {
         self.advance(params, now);
         let has_increased = self.clocks.as_ref().is_none_or(|clocks| clocks.by_time > 0);
@@ -69,7 +72,7 @@ impl DcqcnRate {
         });
     }
 
-    /// Records that `bytes` were sent now.
+    /// Records that the sender has sent a packet of `bytes` now. This increases the rate if the byte counter runs out.
     pub fn handle_sent(&mut self, params: &Params, now: Time, bytes: u32) {
         self.advance(params, now);
         let Some(clocks) = &mut self.clocks else { return };
@@ -83,7 +86,7 @@ impl DcqcnRate {
         }
     }
 
-    /// Applies the timers that were due until now.
+    /// Applies the effects of all timers that have expired until now: alpha decays, and the rate increases.
     pub fn advance(&mut self, params: &Params, now: Time) {
         while let Some(clocks) = &mut self.clocks
             && clocks.alpha_due.min(clocks.increase_due) <= now
@@ -100,8 +103,10 @@ impl DcqcnRate {
         }
     }
 
-    /// Raises both rates. After F rounds, the target also grows, by R_AI (eq. 4) or by R_HAI (hyper increase). In each
-    /// round R_C <- (R_T + R_C) / 2 (eq. 3).
+    /// Performs one increase of the rate. First, the target rate R_T grows if the increase timer or the byte counter
+    /// has expired more than F times ([`Params::fast_recovery`]) since the last cut. R_T grows by R_AI (eq. 4) if only
+    /// one of the two has expired more than F times, and otherwise by a multiple of R_HAI (hyper increase). Then R_C <-
+    /// (R_T + R_C) / 2 (eq. 3).
     fn increase(&mut self, params: &Params) {
         let Some(Clocks { by_time, by_bytes, .. }) = self.clocks else { return };
         let (most, least) = (by_time.max(by_bytes), by_time.min(by_bytes));
@@ -114,7 +119,7 @@ impl DcqcnRate {
         self.target_rate = self.target_rate.min(self.line_rate);
         self.current_rate = f64::midpoint(self.target_rate, self.current_rate);
         if self.current_rate > 0.999_999 * self.line_rate {
-            // The flow is back in the state of a new one, except for its estimate of congestion.
+            // The flow sends at line rate again, in the same state as a new flow except for its estimate of congestion.
             self.current_rate = self.line_rate;
             self.clocks = None;
         }
@@ -136,7 +141,7 @@ mod tests {
         assert_eq!(rate.pace(1000), Time::from_ns(200));
         rate.handle_notification(&params, Time::from_us(100));
         assert_eq!(rate.bps(), 20e9);
-        // Fast recovery: half of the cut is recovered each time.
+        // Fast recovery: each increase recovers half of the remaining cut.
         rate.advance(&params, Time::from_us(100 + 55));
         assert_eq!(rate.bps(), 30e9);
         rate.advance(&params, Time::from_us(100 + 3 * 55));

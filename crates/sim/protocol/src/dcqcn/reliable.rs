@@ -1,26 +1,28 @@
-//! RoCE's loss recovery (go-back-N): the receiver takes segments in order only, and reports which one it expects next.
+//! RoCE's loss recovery (go-back-N): the receiver accepts segments only in order, and its replies report the segment
+//! that it expects next.
 
 use crate::silence::{STEADY, TimeoutCount};
 use unrack_units::Time;
 
-/// Sending side of one transfer.
+/// Sending side of one transfer, with go-back-N retransmission.
 #[derive(Debug, Clone)]
 pub struct Sender {
     segments: u32,
     /// Number of acknowledged segments. All segments with lower numbers have arrived.
     acknowledged: u32,
     next: u32,
-    /// Segments sent at least once.
+    /// Number of segments that were sent at least once.
     sent: u32,
     deadline: Time,
     rto: Time,
-    /// Timeouts since the last reply that acknowledged more segments.
+    /// Count of timeouts since the last reply that acknowledged further segments.
     silence: TimeoutCount,
     given_up: bool,
 }
 
 impl Sender {
-    /// Creates the sender of a transfer of `segments` segments. `salt` seeds its [`Silence`].
+    /// Creates the sender of a transfer of `segments` segments. `salt` seeds the random extra length of its timeouts
+    /// ([`TimeoutCount`]).
     pub fn new(segments: u32, rto: Time, now: Time, salt: u32) -> Sender {
         let (deadline, silence) = (now + rto, TimeoutCount::new(salt));
         Sender { segments, acknowledged: 0, next: 0, sent: 0, deadline, rto, silence, given_up: false }
@@ -31,17 +33,19 @@ impl Sender {
         self.acknowledged == self.segments || self.given_up
     }
 
-    /// Returns whether the sender has given up; see [`silence`](crate::silence).
+    /// Returns whether the sender has given up, because the receiver has not replied for too long; see
+    /// [`silence`](crate::silence).
     pub fn has_given_up(&self) -> bool {
         self.given_up
     }
 
-    /// Returns whether a segment may be sent now.
+    /// Returns whether the sender has a segment to send now.
     pub fn is_ready(&self) -> bool {
         self.next < self.segments && !self.given_up
     }
 
-    /// Returns the segment to send now, and whether it was sent before.
+    /// Returns the number of the segment to send now, and whether that segment was sent before. Returns `None` if the
+    /// sender has no segment to send.
     pub fn poll_transmit(&mut self, now: Time) -> Option<(u32, bool)> {
         if !self.is_ready() {
             return None;
@@ -54,8 +58,8 @@ impl Sender {
         Some((segment, again))
     }
 
-    /// Handles a reply, which reports that the receiver has all segments before `wanted`. If `lost`, the receiver got
-    /// a later segment first, and the sender goes back to `wanted`.
+    /// Handles a reply, which acknowledges all segments before `wanted`. If the reply has `lost`, the receiver has
+    /// received a later segment than `wanted`. The sender then goes back to segment `wanted`.
     pub fn handle_reply(&mut self, now: Time, reply: Reply) {
         let Reply { wanted, lost } = reply;
         if wanted < self.acknowledged {
@@ -74,7 +78,8 @@ impl Sender {
         (!self.is_done()).then_some(self.deadline)
     }
 
-    /// Goes back to the first unacknowledged segment if no reply came for a retransmission timeout.
+    /// Goes back to the first unacknowledged segment if no reply has arrived for a retransmission timeout. Gives up
+    /// after too many timeouts without progress.
     pub fn handle_timeout(&mut self, now: Time) {
         if !self.is_done() && now >= self.deadline {
             self.next = self.acknowledged;
@@ -86,12 +91,12 @@ impl Sender {
     }
 }
 
-/// Reply of a receiver.
+/// Reply of a receiver to the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
     /// Number of the first missing segment.
     pub wanted: u32,
-    /// Whether a later segment has arrived, so that `wanted` is lost.
+    /// Whether a later segment than `wanted` has arrived, so that segment `wanted` counts as lost.
     pub lost: bool,
 }
 
@@ -100,7 +105,7 @@ pub struct Reply {
 pub struct Receiver {
     segments: u32,
     wanted: u32,
-    /// Whether the receiver has asked for `wanted`. It does not ask again until that segment arrives.
+    /// Whether the receiver has already reported the loss of segment `wanted`. It does not report this loss again.
     asked: bool,
 }
 
@@ -115,8 +120,8 @@ impl Receiver {
         self.wanted == self.segments
     }
 
-    /// Handles the arrival of a segment. Returns the reply, if one is due: a reply is due for a loss, for the last
-    /// segment, and for a duplicate.
+    /// Handles the arrival of segment `number`. Returns a reply to send if the arrival shows a loss that was not
+    /// reported before, if the segment completes the transfer, or if the segment is a duplicate.
     pub fn handle_segment(&mut self, number: u32) -> Option<Reply> {
         if number == self.wanted {
             self.wanted += 1;

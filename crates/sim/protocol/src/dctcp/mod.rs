@@ -1,8 +1,9 @@
 //! DCTCP: Data Center TCP (Alizadeh et al., SIGCOMM 2010; RFC 8257).
 //!
-//! The switch marks packets that find more than K bytes in the queue. The sender estimates the share of marked
-//! segments and cuts its window in proportion. [`Control`] is this congestion control, for use in a [`tcp::Sender`];
-//! the [`tcp::Receiver`] echoes the marks.
+//! A switch marks a packet if the packet finds more than K bytes in the queue. The receiver ([`tcp::Receiver`]) reports
+//! the marks in its acknowledgements. The sender estimates the share of segments that are marked, and cuts its
+//! congestion window in proportion to that share. [`WindowControl`] is this congestion control, for use in a
+//! [`tcp::Sender`].
 
 mod params;
 #[cfg(test)]
@@ -12,23 +13,24 @@ pub use params::{Params, marking_guideline};
 
 use crate::tcp::{self, Acked, IdlePeriod, Outstanding};
 
-/// Congestion window of one DCTCP stream, in segments. Names are those of RFC 8257 §3.3 and RFC 5681 §3.1.
+/// Congestion control of one DCTCP stream. The congestion window is in segments. The names of the fields are those of
+/// RFC 8257 §3.3 and RFC 5681 §3.1.
 #[derive(Debug, Clone)]
 pub struct WindowControl {
     cwnd: f64,
     /// Slow-start threshold, in segments.
     ssthresh: f64,
-    /// Estimated share of marked segments, 0..=1 (DCTCP.Alpha).
+    /// Estimated share of the stream's segments that are marked, in 0..=1 (DCTCP.Alpha).
     alpha: f64,
     /// Weight of a new observation in `alpha`.
     g: f64,
-    /// Segments delivered in the current window of observation, and marked segments among them (DCTCP.BytesAcked and
-    /// DCTCP.BytesMarked, which count bytes).
+    /// Number of segments delivered in the current window of observation, and number of marked segments among them.
+    /// They correspond to DCTCP.BytesAcked and DCTCP.BytesMarked of the RFC, which count bytes.
     delivered: u32,
     marked: u32,
     /// Segment whose acknowledgement ends the window of observation (DCTCP.WindowEnd).
     window_end: u32,
-    /// Segment up to which all segments must be acknowledged before the window may be cut again.
+    /// Number of the segment up to which all segments must be acknowledged before the window may be cut again.
     cut_until: u32,
 }
 
@@ -47,14 +49,14 @@ impl WindowControl {
         }
     }
 
-    /// Returns the estimated share of marked segments, 0..=1 (DCTCP.Alpha of RFC 8257).
+    /// Returns the estimated share of the stream's segments that are marked, in 0..=1 (DCTCP.Alpha of RFC 8257).
     pub fn alpha(&self) -> f64 {
         self.alpha
     }
 
     /// Updates the estimate of the share of marked segments: RFC 8257 §3.3, steps 1 to 8.
-    // Departure: the RFC ignores selective acknowledgements here; we count a segment when it is first
-    // known to have arrived, so that none counts twice or late.
+    // Departure: the estimate of the RFC ignores selective acknowledgements. We count a segment when the sender first
+    // learns that the segment has arrived, so that no segment counts twice or late.
     fn observe(&mut self, ack: &Acked) {
         self.delivered += ack.delivered;
         if ack.marked {
@@ -80,15 +82,17 @@ impl WindowControl {
         self.cut_until = ack.next;
     }
 
-    /// Grows the window as RFC 5681 §3.1: slow start, then one segment per window.
+    /// Grows the window as in RFC 5681 §3.1: by one segment per delivered segment in slow start, and by one segment per
+    /// window of data in congestion avoidance.
     fn grow(&mut self, ack: &Acked) {
         let delivered = f64::from(ack.delivered);
-        // RFC 3465 §2.1: count segments acknowledged, not acknowledgements.
+        // RFC 3465 §2.1: the growth depends on the number of acknowledged segments, not on the number of
+        // acknowledgements.
         self.cwnd += if self.cwnd < self.ssthresh { delivered } else { delivered / self.cwnd };
     }
 
-    /// Sets ssthresh to half of the segments in flight (RFC 5681 §3.1 eq. 4), unless that was already done for this
-    /// window of data (RFC 8257 §3.5). Returns whether it was done now.
+    /// Sets ssthresh to half of the number of segments in flight (RFC 5681 §3.1 eq. 4). Does nothing if the window was
+    /// already cut for the current window of data (RFC 8257 §3.5). Returns whether it has set ssthresh.
     fn halve_ssthresh(&mut self, lost: Outstanding) -> bool {
         let again = lost.una < self.cut_until;
         if !again {
@@ -132,5 +136,5 @@ impl tcp::CongestionControl for WindowControl {
     }
 }
 
-/// Least window after a cut, in segments (RFC 5681 §3.1 eq. 4).
+/// Minimum congestion window after a cut, in segments (RFC 5681 §3.1 eq. 4).
 const MIN_WINDOW: f64 = 2.0;

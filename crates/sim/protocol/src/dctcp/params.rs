@@ -9,27 +9,29 @@ use unrack_units::{Bytes, Fraction, Rate, Time};
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Segments that a new stream may send at once. Default 10 (RFC 6928 §2).
+    /// Number of segments that a new stream may send before the first acknowledgement. Default 10 (RFC 6928 §2).
     pub initial_window: u32,
-    /// Weight g of a new observation in alpha. Default 1/16 (DCTCP §3.4; RFC 8257 §4.2).
+    /// Weight g of a new observation in alpha, the estimated share of marked segments. Default 1/16 (DCTCP §3.4; RFC
+    /// 8257 §4.2).
     pub gain: Fraction,
-    /// Value of alpha in a new stream. Default 1, so that the first mark halves the window (RFC 8257 §4.2: the
-    /// conservative choice, and Linux's).
+    /// Initial alpha, the estimated share of marked segments, of a new stream. Default 1, so that the first mark halves
+    /// the window (RFC 8257 §4.2 calls this the conservative choice; Linux makes it too).
     pub initial_alpha: Fraction,
     /// Marking threshold K: a switch marks a packet that finds more bytes than this in its queue. Default: the
     /// smallest number of full packets above C x RTT / 7 in this network (DCTCP §3.4 eq. 13).
     pub mark_threshold: Option<Bytes>,
-    /// Smallest retransmission timeout. Default 200 us: fine-grained timers (Vasudevan et al., SIGCOMM 2009), as in the
+    /// Minimum retransmission timeout. Default 200 us: fine-grained timers (Vasudevan et al., SIGCOMM 2009), as in the
     /// evaluation of pFabric (SIGCOMM 2013).
     pub min_rto: Time,
-    /// Largest retransmission timeout. Default 60 s (RFC 6298 §2.5).
+    /// Maximum retransmission timeout. Default 60 s (RFC 6298 §2.5).
     pub max_rto: Time,
-    /// Whether messages share connections, and with them the learned state of a connection. Default: each message
-    /// opens a connection.
+    /// Whether a message reuses an idle connection between its nodes, with the state that the connection has learned,
+    /// such as its congestion window. Default: each message opens a new connection.
     #[schemars(extend("x-unhashed" = "default"))]
     pub connections: ConnectionLifetime,
-    /// Whether a lost tail is probed for after two round trips, before the retransmission timer expires (RFC 8985 §7),
-    /// as Linux does. Default: a lost tail waits for the timer.
+    /// Whether the sender sends a probe if no acknowledgement has arrived for two round trips (RFC 8985 §7, as in
+    /// Linux). The probe detects the loss of the last segments before the retransmission timer expires. Default: no
+    /// probe, so that the loss of the last segments is detected by the retransmission timer.
     #[schemars(extend("x-unhashed" = "default"))]
     pub tail_loss_probe: bool,
 }
@@ -50,22 +52,22 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Returns the retransmission timeouts for a network with this unloaded round-trip time.
+    /// Returns the retransmission timeouts for a network in which `rtt` is the unloaded round-trip time.
     pub fn timeouts(&self, rtt: Time) -> Timeouts {
         Timeouts::known(rtt, self.min_rto, self.max_rto).with_probes(self.tail_loss_probe)
     }
 
-    /// Returns the marking threshold K for this network.
+    /// Returns the marking threshold K: `mark_threshold` if it is set, otherwise that of [`marking_guideline`].
     pub fn threshold(&self, rate: Rate, rtt: Time, full_packet: Bytes) -> Bytes {
         self.mark_threshold.unwrap_or_else(|| marking_guideline(rate, rtt, full_packet))
     }
 }
 
-/// Returns the marking threshold of DCTCP §3.4 eq. 13, K > C x RTT / 7, as the smallest whole number of full packets
-/// above that bound.
+/// Returns the marking threshold K of DCTCP §3.4 eq. 13. K is the smallest whole number of full packets, in bytes, that
+/// is more than C x RTT / 7, where C is the rate of the link.
 ///
-/// At 10 Gbps and 100 us this is 12 packets, as in the paper. (The paper then uses 65, in order to absorb the bursts
-/// of 30 to 40 packets that segmentation offload produces on its hosts.)
+/// At 10 Gbps and a round-trip time of 100 us, K is 12 packets, as in the paper. (The paper nevertheless uses 65
+/// packets, in order to absorb the bursts of 30 to 40 packets that segmentation offload produces on its hosts.)
 pub fn marking_guideline(rate: Rate, rtt: Time, full_packet: Bytes) -> Bytes {
     let bits = u128::from(rate.as_bps()) * u128::from(rtt.as_ps()) / 1_000_000_000_000;
     let packets = bits as u64 / (7 * 8 * full_packet.get()) + 1;

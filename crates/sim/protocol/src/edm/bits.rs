@@ -1,10 +1,11 @@
-//! Rows of bits with one bit per port, which the hardware processes for all ports in one cycle.
+//! Sets of switch ports as rows of bits, with one bit per port. The hardware of the scheduler processes a whole row in
+//! one clock cycle.
 
 /// A set of ports.
 #[derive(Debug, Clone)]
 pub(super) struct PortSet(Vec<u64>);
 
-/// A set of ports for each port.
+/// One set of ports for each port of the switch.
 #[derive(Debug, Clone)]
 pub(super) struct PortSets {
     words: Vec<u64>,
@@ -30,11 +31,11 @@ impl PortSet {
     pub(super) fn remove(&mut self, port: u32) {
         self.0[port as usize / 64] &= !(1 << (port % 64));
     }
-    /// Returns whether the set has a port.
+    /// Returns whether the set contains `port`.
     pub(super) fn contains(&self, port: u32) -> bool {
         self.0[port as usize / 64] >> (port % 64) & 1 == 1
     }
-    /// Returns whether the set has no port.
+    /// Returns whether the set is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
@@ -42,7 +43,7 @@ impl PortSet {
     pub(super) fn words(&self) -> &[u64] {
         &self.0
     }
-    /// Adds the ports of these words.
+    /// Adds the ports of another set, given as its words.
     pub(super) fn add_all(&mut self, words: impl Iterator<Item = u64>) {
         self.0.iter_mut().zip(words).for_each(|(mine, more)| *mine |= more);
     }
@@ -66,18 +67,18 @@ impl PortSets {
     pub(super) fn remove(&mut self, of: u32, port: u32) {
         self.words[of as usize * self.row + port as usize / 64] &= !(1 << (port % 64));
     }
-    /// Returns the words of one port's set, each restricted to `within`.
+    /// Returns the words of the set of port `of`, restricted to the ports that are also in `within`.
     pub(super) fn meet<'a>(&'a self, of: u32, within: &'a PortSet) -> impl Iterator<Item = u64> + 'a {
         let start = of as usize * self.row;
         self.words[start..start + self.row].iter().zip(within.words()).map(|(a, b)| a & b)
     }
-    /// Returns whether one port's set and `within` have a port in common.
+    /// Returns whether the set of port `of` and `within` have a port in common.
     pub(super) fn meets(&self, of: u32, within: &PortSet) -> bool {
         self.meet(of, within).any(|word| word != 0)
     }
 }
 
-/// Returns the ports of word number `index` of a set.
+/// Returns the ports in `word`, which is word number `index` of a set.
 pub(super) fn ports_of(index: usize, mut word: u64) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
         if word == 0 {

@@ -1,44 +1,48 @@
-//! Demand notification queues (§3.1.2): one first-in-first-out queue for each source-destination pair.
+//! Demand notification queues of EDM's scheduler (§3.1.2): one first-in-first-out queue of demands for each pair of
+//! source and destination.
 //!
-//! The hardware keeps one ordered list per destination. Only the first demand of a pair may be granted, because
-//! messages of a pair are delivered in order (§3.1.1 (5)). The list of a destination is therefore the set of the heads
-//! of its pairs, each with its priority. This order can be turned off, in order to measure its cost; the queue of a
-//! pair is then ordered by the bytes left.
+//! The hardware keeps one ordered list of demands per destination. The scheduler may grant only the first demand of a
+//! pair, because the messages of a pair are delivered in order (§3.1.1 (5)). Here the list of a destination is
+//! therefore the set of the first demands of its pairs, each with its priority. Delivery in order can be turned off, so
+//! that its cost can be measured. In that case, and with the policy `Srpt`, the queue of a pair is ordered by the bytes
+//! that are left of each message.
 
 use super::scheduler::Demand;
 use unrack_units::Time;
 
-/// Scheduler's record of one message.
+/// The scheduler's record of the demand of one message.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     pub token: u32,
     pub remaining: u64,
-    /// Position in the order of arrival at the scheduler.
+    /// Position of the demand in the order in which demands arrived at the scheduler.
     pub order: u32,
     pub started: bool,
-    /// Time that its first grant takes on a link, or the request that serves as its first grant.
+    /// Time that the first grant of the message takes on a link. If a request serves as the first grant, time that the
+    /// request takes on a link.
     pub first_grant: Time,
     next: u32,
 }
 
-/// Queue of one pair.
+/// Queue of the demands of one pair of source and destination.
 #[derive(Debug, Clone, Copy)]
 struct PairQueue {
     head: u32,
     tail: u32,
-    /// Priority of the head: its class in the high bits, its order of arrival in the low bits; the smallest goes
-    /// first. The class is the number of bytes left, or [`LONG`].
+    /// Priority of the first demand of the queue. The high 32 bits are its class: the number of bytes left, or
+    /// [`LONG`]. The low 32 bits are its position in the order of arrival. The smallest key has the highest priority.
     key: u64,
 }
 
-/// Class of heads with more bytes left than a class can express; their exact priority is computed on demand. The key
-/// is this small because there is one for each pair of ports.
+/// Class of a demand with more bytes left than fit into the 32 bits of a class. Its exact priority is read from its
+/// entry when it is needed. The key of a queue has only 64 bits because there is one queue for each pair of ports.
 const LONG: u32 = u32::MAX;
 
-/// Priority of a demand: the bytes left, or 0 if they do not count, and then the order of arrival.
+/// Priority of a demand: first the number of bytes left, or 0 if the policy ignores it, and then the order of arrival.
+/// The smallest key has the highest priority.
 pub(super) type Key = (u64, u32);
 
-/// Position at which a demand entered its pair's queue.
+/// Position at which a demand entered the queue of its pair: as the only demand, at the head, or behind the head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum QueuePosition {
     Alone,
@@ -46,7 +50,7 @@ pub(super) enum QueuePosition {
     Behind,
 }
 
-/// Demand queues of a switch.
+/// Demand queues of all pairs of ports of a switch.
 #[derive(Debug, Clone)]
 pub(super) struct Demands {
     ports: usize,
@@ -65,7 +69,8 @@ impl Demands {
         Demands { ports, pairs: vec![EMPTY; ports * ports], entries: Vec::new(), unused: NONE, arrived: 0 }
     }
 
-    /// Adds a demand to its pair's queue: at the end or, if `overtakes`, ahead of the demands with more bytes left.
+    /// Adds a demand to the queue of its pair: at the end or, if `overtakes`, before the first demand that has more
+    /// bytes left. Returns the position at which the demand entered the queue.
     pub(super) fn push(&mut self, demand: &Demand, first_grant: Time, overtakes: bool) -> QueuePosition {
         let Demand { src, dst, bytes, token, .. } = *demand;
         let order = self.arrived;
@@ -92,7 +97,8 @@ impl Demands {
         }
     }
 
-    /// Returns the last entry of a pair that has at most `bytes` left, and the entry behind it.
+    /// Returns the two entries between which a demand of `bytes` belongs in the queue `slot`: the last one of the
+    /// leading entries with at most `bytes` left, and the entry behind it.
     fn around(&self, slot: usize, bytes: u64) -> (u32, u32) {
         let (mut before, mut after) = (NONE, self.pairs[slot].head);
         while after != NONE && self.entries[after as usize].remaining <= bytes {
@@ -101,13 +107,13 @@ impl Demands {
         (before, after)
     }
 
-    /// Returns the head of a pair. The pair must have one.
+    /// Returns the first demand of a pair. The queue of the pair must not be empty.
     pub(super) fn head(&mut self, src: u32, dst: u32) -> &mut Entry {
         let slot = self.slot(src, dst);
         &mut self.entries[self.pairs[slot].head as usize]
     }
 
-    /// Removes the head. Returns whether another demand follows.
+    /// Removes the first demand of a pair. Returns whether the pair has another demand.
     pub(super) fn pop(&mut self, src: u32, dst: u32) -> bool {
         let slot = self.slot(src, dst);
         let head = self.pairs[slot].head;
@@ -121,7 +127,7 @@ impl Demands {
         next != NONE
     }
 
-    /// Returns the priority of a pair's head (smaller goes first).
+    /// Returns the priority of the first demand of a pair. The smallest key has the highest priority.
     pub(super) fn key(&self, src: u32, dst: u32) -> Key {
         let pair = &self.pairs[self.slot(src, dst)];
         let (class, order) = ((pair.key >> 32) as u32, pair.key as u32);
@@ -129,7 +135,8 @@ impl Demands {
         (bytes, order)
     }
 
-    /// Sets the priority of a pair's head: its bytes left, if `bytes_count`, and then its order of arrival.
+    /// Updates the priority of the first demand of a pair. The priority is the number of bytes left, if `bytes_count`,
+    /// and then the order of arrival.
     pub(super) fn rank(&mut self, src: u32, dst: u32, bytes_count: bool) {
         let Entry { remaining, order, .. } = *self.head(src, dst);
         let class = if bytes_count { u32::try_from(remaining).unwrap_or(LONG) } else { 0 };

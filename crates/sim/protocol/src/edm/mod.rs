@@ -1,10 +1,10 @@
-//! EDM: remote memory in the Ethernet PHY, scheduled by the switch ("EDM: An Ultra-Low Latency
-//! Ethernet Fabric for Memory Disaggregation", ASPLOS 2025).
+//! EDM: access to remote memory in the Ethernet PHY; the switch schedules all data ("EDM: An Ultra-Low Latency Ethernet
+//! Fabric for Memory Disaggregation", ASPLOS 2025).
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`scheduler`] | the in-network scheduler (§3.1): takes demands and returns grants |
-//! | [`steps`] | the clock cycles of every host and switch step (§3.2, figure 5, table 1) |
+//! | [`scheduler`] | the scheduler in the switch (§3.1): nodes report demands to it, and it returns grants |
+//! | [`steps`] | number of clock cycles of each step in a host and in the switch (§3.2, figure 5, table 1) |
 
 mod bits;
 mod demands;

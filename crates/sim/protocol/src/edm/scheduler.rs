@@ -1,33 +1,38 @@
-//! The in-network scheduler (§3.1): priority-based parallel iterative matching.
+//! EDM's scheduler in the switch (§3.1): it matches sources to destinations by priority-based parallel iterative
+//! matching.
 //!
 //! This core has no clock and no I/O. Its driver
-//! - reports demands in order of time: [`Scheduler::handle_demand`],
-//! - asks for the next time to run: [`Scheduler::poll_at`],
+//! - reports demands in the order of their times: [`Scheduler::handle_demand`],
+//! - asks at what time the core has to run next: [`Scheduler::poll_at`],
 //! - runs the core at that time: [`Scheduler::run`], which does at most one iteration and returns its grants.
 //!
-//! One iteration takes three clock cycles (§3.1.2): every free destination requests its highest-priority message among
-//! those whose source is free; every source that was asked grants the request with the highest priority; both ports
-//! become busy. An iteration that starts at t issues its grants at t + 3 cycles. Destinations whose request lost try
-//! again in the next iteration.
+//! One iteration takes three clock cycles (§3.1.2). First, every free destination requests one message: among the
+//! messages for that destination whose source is free, the one with the highest priority. Then every source that has
+//! received requests grants the request with the highest priority. Finally, the ports of this source and its
+//! destination become busy. An iteration that starts at t issues its grants at t + 3 cycles. A destination whose
+//! request was not granted tries again in the next iteration.
 //!
-//! §3.1.1 (7): a port granted l bytes at t' gets its next grant at t' + l/B, no earlier, and also no later if a
-//! message waits. Iterations do not start at exactly these times. Therefore, an iteration that starts at t matches all
-//! ports that will be free before the grants of the *next* iteration, at t + 6 cycles, and holds each grant until both
-//! its ports are free. Otherwise every chunk would wait for the next iteration: the 5.12 ns of a 64 B chunk at 100
-//! Gb/s would become 6 ns, and a load of 0.9 could not be carried.
+//! §3.1.1 (7): a port that was granted l bytes at t' gets its next grant at t' + l/B if a message waits, where B is the
+//! rate of the link. Iterations do not start at exactly these times. Therefore, an iteration that starts at t matches
+//! all ports that will be free before the *next* iteration issues its grants, which is at t + 6 cycles. The scheduler
+//! delays each grant until the ports of its source and destination are free. Otherwise a port that becomes free would
+//! have to wait for the next iteration. For example, a 64 B chunk at 100 Gb/s would occupy a port for 6 ns instead of
+//! 5.12 ns, so that the switch could not carry a load of 0.9.
 //!
-//! Links also carry control messages that are not granted: notifications and requests to the switch, grants and
-//! requests from the switch (§3.1.4: 6 % for 64 B). Rule (7) leaves no room for them. A link falls behind by the
-//! control messages that it cannot carry in idle time. A link without idle time would fall behind without bound, while
-//! its data queues in the switch.
+//! Links also carry control messages, for which there are no grants: notifications and requests to the switch, and
+//! grants and requests from the switch (§3.1.4: 6 % overhead for messages of 64 B). Rule (7) of §3.1.1 reserves no time
+//! for control messages. If a link has too little idle time for them, the link falls behind the schedule of its grants.
+//! A link without idle time would fall behind without bound, while its data queues in the switch.
 //!
-//! Departure: a port whose link is more than one chunk behind stays busy until it has caught up. Decision 4 explains
-//! why the limit is one chunk and not zero, and what effect it has.
+//! Departure: if a link is behind this schedule by more than the time of one chunk, its port stays busy until the link
+//! has caught up. Decision 4 (`docs/decisions`) explains why the limit is one chunk and not zero, and what effect the
+//! limit has.
 //!
-//! Hardware starts an iteration every three cycles whether or not there is work. This core starts one when there is a
-//! pair to match and the pipeline is free. It does not model the phase of an idle pipeline, which is under one
-//! iteration (1 ns at 3 GHz). The core touches only ports whose state changed, and finds eligible messages with the
-//! same rows of bits as the hardware.
+//! Hardware starts an iteration every three cycles even if there is no pair to match. This core starts an iteration
+//! only when there is a pair to match and the previous iteration has ended. It therefore does not model that a demand
+//! in an idle switch has to wait for the start of the next iteration, which takes less than one iteration (1 ns at 3
+//! GHz). The core processes only ports whose state has changed, and finds eligible messages with the same rows of bits
+//! as the hardware.
 
 use super::bits::{PortSet, PortSets, ports_of};
 use super::demands::{Demands, Key, QueuePosition};
@@ -35,16 +40,16 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use unrack_units::Time;
 
-/// Cycles of the scheduler's clock in one matching iteration (§3.1.2).
+/// Number of cycles of the scheduler's clock that one matching iteration takes (§3.1.2).
 pub const ITERATION_CYCLES: u64 = 3;
 
-/// Order in which messages are granted (§3.1.1 (4)).
+/// Order in which the scheduler grants messages (§3.1.1 (4)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GrantPolicy {
-    /// First come, first served, by time of notification: best for light-tailed sizes.
+    /// First come, first served, by the arrival of the demand at the scheduler. Best for light-tailed message sizes.
     Fcfs,
-    /// Fewest bytes left first, then by time of notification: best for heavy-tailed sizes. It is the same as first
-    /// come, first served if all messages have the same size of one chunk.
+    /// The message with the fewest bytes left first; among equals, first come, first served. Best for heavy-tailed
+    /// message sizes. This policy is the same as `Fcfs` if every message has the size of one chunk.
     Srpt,
 }
 
@@ -55,42 +60,45 @@ pub struct SchedulerConfig {
     /// Maximum number of bytes that one grant allows (c in §3.1.1).
     pub chunk: u32,
     pub policy: GrantPolicy,
-    /// Whether messages of one pair are granted in the order of their demands (§3.1.1 (5)). If not, `policy` orders
-    /// them too.
+    /// Whether the scheduler grants the messages of one pair of source and destination in the order of their demands
+    /// (§3.1.1 (5)). If not, `policy` also decides the order of messages within a pair.
     pub pairs_in_order: bool,
     /// Length of one iteration: three cycles of the scheduler's clock.
     pub iteration: Time,
-    /// Time of one 8-byte block on a link. l/B is this time multiplied by the number of blocks in l bytes.
+    /// Time that one 8-byte block takes on a link. The l/B of §3.1.1 (7) is this time multiplied by the number of
+    /// blocks in l bytes.
     pub block: Time,
-    /// Time of a chunk's framing on a link, which §3.1.1 (7) leaves out.
+    /// Time that the framing of one chunk takes on a link. The rule §3.1.1 (7) does not include this time.
     pub framing: Time,
-    /// Time of one notification or grant on a link.
+    /// Time that one notification or grant takes on a link.
     pub control: Time,
 }
 
-/// Bytes that wait to be sent from `src` to `dst`.
+/// Demand of one message: bytes that wait to be sent from `src` to `dst`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Demand {
     pub src: u32,
     pub dst: u32,
     pub bytes: u64,
-    /// The driver's number of the message, which each of its grants contains.
+    /// Number that the driver has given to the message. Each grant of the message contains it.
     pub token: u32,
-    /// Time on a link of the request of `dst` that implies this demand and serves as its first grant. Zero if `src`
-    /// sent a notification.
+    /// If a request of `dst`, for example a read, implies this demand, the time that this request takes on a link. The
+    /// switch forwards the request to `src` as the first grant. Zero if `src` has announced the message by a
+    /// notification.
     pub request: Time,
 }
 
-/// Permission for `src` to send `bytes` of a message to `dst`.
+/// Permission for `src` to send the next `bytes` bytes of a message to `dst`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
     pub src: u32,
     pub dst: u32,
     pub token: u32,
     pub bytes: u32,
-    /// Whether this is the first grant of a message. In the answer to a read, the request itself is this grant.
+    /// Whether this is the first grant of the message. If the message answers a request, the switch forwards the
+    /// request instead of sending this grant.
     pub first: bool,
-    /// Whether no bytes of the message are left to grant.
+    /// Whether this is the last grant of the message, after which no bytes of the message are left to grant.
     pub last: bool,
     /// Time at which the switch issues the grant.
     pub at: Time,
@@ -101,54 +109,61 @@ pub struct Grant {
 pub struct Scheduler {
     config: SchedulerConfig,
     demands: Demands,
-    /// Ports that may be matched.
+    /// Ports that an iteration may match, as sources and as destinations.
     free_src: PortSet,
     free_dst: PortSet,
-    /// For each destination, the sources with a message for it; and for each source, the destinations of its messages.
+    /// For each destination, the sources that have a message for it. `wants_src` has the reverse: for each source, the
+    /// destinations of its messages.
     wants_dst: PortSets,
     wants_src: PortSets,
-    /// Number of pairs with a message.
+    /// Number of pairs of source and destination that have a message.
     waiting: usize,
-    /// Destinations that may have a message to request.
+    /// Destinations that may have a message to request in the next iteration.
     candidates: PortSet,
     ports: Vec<PortTimes>,
-    /// Maximum time that control messages may put a link behind its grants: the time of one chunk.
+    /// Maximum time by which control messages may put a link behind the schedule of its grants. It is the time of one
+    /// chunk on the link.
     slack: Time,
-    /// Times from which on an iteration may match a port again, unless the port is held longer by then.
+    /// For each busy port, the time from which on an iteration may match the port again, unless control messages have
+    /// delayed the port in the meantime.
     releases: BinaryHeap<Reverse<(Time, PortRole, u32)>>,
     pipeline_free: Time,
-    /// Best request to each source in the current iteration, as (priority, dst).
+    /// For each source, the request with the highest priority that it has received in the current iteration, as
+    /// (priority, dst).
     requests: Vec<(Key, u32)>,
     requested: Vec<u32>,
-    /// Destinations whose request lost in the current iteration.
+    /// Destinations whose request was not granted in the current iteration, because another request had a higher
+    /// priority.
     refused: Vec<u32>,
 }
 
-/// Direction of a port.
+/// Role of a port in a transfer of data: its node sends as a source, or receives as a destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum PortRole {
     Src,
     Dst,
 }
 
-/// Times of the two directions of one port.
+/// Traffic of the two directions of one port.
 #[derive(Debug, Clone, Copy, Default)]
 struct PortTimes {
     as_src: DirectionTraffic,
     as_dst: DirectionTraffic,
 }
 
-/// Granted and carried traffic in one direction of a link.
+/// Times until which one direction of a link is busy, with granted data only and with all traffic.
 #[derive(Debug, Clone, Copy, Default)]
 struct DirectionTraffic {
-    /// Time l/B after the last grant: §3.1.1 (7).
+    /// Time at which the data of the last grant has passed the link, which is l/B after the grant: §3.1.1 (7).
     granted: Time,
-    /// Time at which all grants and all control messages would have passed if they were sent one after the other.
+    /// Time at which the data of all grants, and all control messages, would have passed the link if the link sent them
+    /// one after the other.
     carried: Time,
 }
 
 impl DirectionTraffic {
-    /// Returns when the next chunk may be granted, if the link may be behind by `slack`.
+    /// Returns the time at which the scheduler may grant the next chunk, if control messages may put the link behind
+    /// its grants by `slack`.
     fn free_at(&self, slack: Time) -> Time {
         self.granted.max(self.carried.saturating_sub(slack))
     }
@@ -163,16 +178,17 @@ impl DirectionTraffic {
     }
 }
 
-/// Returns the time for which `bytes` occupy a link: l/B of §3.1.1 (7).
+/// Returns the time for which a chunk of `bytes` occupies a link: l/B of §3.1.1 (7), plus the time of the chunk's
+/// framing.
 fn occupancy(config: &SchedulerConfig, bytes: u32) -> Time {
     config.block * u64::from(bytes.div_ceil(8)) + config.framing
 }
 
-/// Placeholder in `requests` for no request.
+/// Placeholder in `requests` for a source that has received no request in the current iteration.
 const NO_REQUEST: (Key, u32) = ((u64::MAX, u32::MAX), u32::MAX);
 
 impl Scheduler {
-    /// Creates the scheduler of a switch without demands.
+    /// Creates the scheduler of a switch, with no demands.
     pub fn new(config: SchedulerConfig) -> Scheduler {
         let ports = config.ports as usize;
         Scheduler {
@@ -199,7 +215,8 @@ impl Scheduler {
         &self.config
     }
 
-    /// Handles a demand that has reached the scheduler: a notification, or a request that implies one.
+    /// Handles a demand that has reached the scheduler: a notification by the source, or a request by the destination,
+    /// which implies a notification.
     pub fn handle_demand(&mut self, now: Time, demand: Demand) {
         debug_assert!(demand.bytes > 0 && demand.src != demand.dst);
         self.release_ports(now);
@@ -223,8 +240,8 @@ impl Scheduler {
         }
     }
 
-    /// Returns when to call [`Scheduler::run`] next; a time in the past means at once. Returns `None` if there is
-    /// nothing to do until another demand arrives.
+    /// Returns when to call [`Scheduler::run`] next. If the returned time is in the past, the driver has to call it at
+    /// once. Returns `None` if the scheduler has no work until another demand arrives.
     pub fn poll_at(&self) -> Option<Time> {
         if !self.candidates.is_empty() {
             return Some(self.pipeline_free);
@@ -233,8 +250,8 @@ impl Scheduler {
         (self.waiting > 0).then_some((*at).max(self.pipeline_free))
     }
 
-    /// Runs the iteration that starts now, if there is a pair to match and the pipeline is free. Adds its grants to
-    /// `grants`.
+    /// Runs one iteration if there is a pair to match and the previous iteration has ended. Adds the grants of the
+    /// iteration to `grants`.
     pub fn run(&mut self, now: Time, grants: &mut Vec<Grant>) {
         self.release_ports(now);
         if now < self.pipeline_free || self.candidates.is_empty() {
@@ -251,8 +268,8 @@ impl Scheduler {
         }
     }
 
-    /// Lets each destination send a request to one source, and keeps the best request to each source: §3.1.2, first
-    /// and second cycle.
+    /// Lets each candidate destination send a request to one source, and keeps the request with the highest priority at
+    /// each source: §3.1.2, first and second cycle.
     fn request(&mut self) {
         for index in 0..self.candidates.words().len() {
             for dst in ports_of(index, self.candidates.take_word(index)) {
@@ -280,14 +297,15 @@ impl Scheduler {
         }
     }
 
-    /// Returns the free source with the highest-priority message for `dst`, and that priority.
+    /// Returns the free source whose message for `dst` has the highest priority, together with that priority.
     fn best_source(&self, dst: u32) -> Option<(Key, u32)> {
         let eligible = self.wants_dst.meet(dst, &self.free_src).enumerate();
         let sources = eligible.flat_map(|(index, word)| ports_of(index, word));
         sources.map(|src| (self.demands.key(src, dst), src)).min()
     }
 
-    /// Grants a chunk and makes both ports busy: §3.1.2, third cycle, and §3.1.1 (4), (5).
+    /// Grants `src` the next chunk of its first message for `dst`, and makes the ports of `src` and `dst` busy: §3.1.2,
+    /// third cycle, and §3.1.1 (4), (5).
     fn grant(&mut self, now: Time, src: u32, dst: u32) -> Grant {
         let head = self.demands.head(src, dst);
         let bytes = head.remaining.min(self.config.chunk.into()) as u32;
@@ -308,7 +326,8 @@ impl Scheduler {
         Grant { src, dst, token, bytes, first, last, at }
     }
 
-    /// Makes both ports busy for l/B, starting when both are free. Returns the start.
+    /// Makes the ports of `src` and `dst` busy for the time of `bytes` on a link, starting when the two ports are free.
+    /// Returns the time at which they start to be busy.
     fn occupy(&mut self, now: Time, src: u32, dst: u32, bytes: u32) -> Time {
         let ready = now + self.config.iteration;
         let at = ready.max(self.free_at(PortRole::Src, src)).max(self.free_at(PortRole::Dst, dst));
@@ -324,8 +343,8 @@ impl Scheduler {
         at
     }
 
-    /// Returns when an iteration may match a port that is free from `free_at` on: as soon as the port is free strictly
-    /// before the grants of the following iteration.
+    /// Returns the earliest start of an iteration that may match a port that is free from `free_at` on. The port must
+    /// be free strictly before the time at which the following iteration issues its grants.
     fn release_at(&self, free_at: Time) -> Time {
         (free_at + Time::from_ps(1)).saturating_sub(self.config.iteration * 2)
     }
@@ -335,7 +354,7 @@ impl Scheduler {
         if role == PortRole::Src { as_src } else { as_dst }.free_at(self.slack)
     }
 
-    /// Makes those ports eligible that an iteration starting now may match.
+    /// Makes those ports eligible for matching that an iteration starting now may match.
     fn release_ports(&mut self, now: Time) {
         while let Some(Reverse((at, role, port))) = self.releases.peek().copied()
             && at <= now
@@ -363,14 +382,15 @@ impl Scheduler {
         }
     }
 
-    /// Makes a free destination a candidate in the next iteration if a source with a message for it is free.
+    /// Makes the free destination `dst` a candidate in the next iteration if a source that has a message for it is
+    /// free.
     fn reconsider(&mut self, dst: u32) {
         if self.wants_dst.meets(dst, &self.free_src) {
             self.candidates.insert(dst);
         }
     }
 
-    /// Sets the priority of a pair's head: smaller goes first.
+    /// Updates the priority of the first demand of a pair of source and destination, according to the policy.
     fn rank(&mut self, src: u32, dst: u32) {
         self.demands.rank(src, dst, self.config.policy == GrantPolicy::Srpt);
     }

@@ -1,26 +1,28 @@
-//! Bookings: time on a link that is promised to packets of transfers, by the sizes of these transfers.
+//! Bookings: time on a node's link that is reserved for packets of transfers, counted separately for each size class of
+//! transfers.
 
 use unrack_units::Time;
 
-/// Size class of the remainder of a transfer: the logarithm to base 2 of its time on a node's link.
+/// Size class of a transfer: the number of bits of the time, in ps, that its remaining segments take on a node's link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SizeClass(u8);
 
-/// Number of classes: one for each bit length of a time.
+/// Number of size classes: one for each possible number of bits of a 64-bit time, including 0.
 const CLASSES: usize = u64::BITS as usize + 1;
 
 impl SizeClass {
     pub(super) const LEAST: SizeClass = SizeClass(0);
     pub(super) const MOST: SizeClass = SizeClass(u64::BITS as u8);
 
-    /// Returns the class of a transfer with `segments` segments left, each of which takes this time on a link.
+    /// Returns the size class of a transfer that has `segments` segments left. Each segment takes the time `pace` on a
+    /// node's link.
     pub(super) fn new(segments: u32, pace: Time) -> SizeClass {
         let left = pace.as_ps().saturating_mul(u64::from(segments));
         SizeClass((u64::BITS - left.leading_zeros()) as u8)
     }
 }
 
-/// Time that is booked on a link, by the class of the transfer.
+/// Time that is booked on one link, for each size class of transfers and in total.
 #[derive(Debug, Clone)]
 pub(super) struct Bookings {
     by_class: [Time; CLASSES],
@@ -34,13 +36,13 @@ impl Default for Bookings {
 }
 
 impl Bookings {
-    /// Books time for a transfer of this class.
+    /// Books `time` for a transfer of this size class.
     pub(super) fn add(&mut self, class: SizeClass, time: Time) {
         self.by_class[usize::from(class.0)] += time;
         self.total += time;
     }
 
-    /// Gives back time that was booked for a transfer of this class.
+    /// Releases `time` that was booked for a transfer of this size class.
     pub(super) fn remove(&mut self, class: SizeClass, time: Time) {
         let booked = &mut self.by_class[usize::from(class.0)];
         debug_assert!(*booked >= time, "what is given back was booked");
@@ -48,12 +50,13 @@ impl Bookings {
         self.total = self.total.saturating_sub(time);
     }
 
-    /// Returns whether no time is booked.
+    /// Returns whether no time is booked for any transfer.
     pub(super) fn is_empty(&self) -> bool {
         self.total == Time::ZERO
     }
 
-    /// Returns whether more than `most` is booked for transfers of this class and smaller ones.
+    /// Returns whether the time that is booked for transfers of this size class and of smaller classes is more than
+    /// `most` in total.
     pub(super) fn exceeds(&self, class: SizeClass, most: Time) -> bool {
         let no_larger =
             || self.by_class[..=usize::from(class.0)].iter().fold(Time::ZERO, |sum, time| sum + *time);

@@ -1,26 +1,31 @@
-//! IRD: the idealized receiver-driven transport of EDM §4.3.
+//! IRD: the idealized receiver-driven transport that EDM is compared with in EDM §4.3.
 //!
-//! It "notifies each receiver of new flows in zero time" and "combines the best features of existing protocols": the
-//! transfer with the least left goes first (Homa, pHost), and credits as in ExpressPass (Cho et al., SIGCOMM 2017) are
-//! limited where they meet. A receiver issues one credit per packet time, and so never asks for more than its link can
-//! take. At a sender, the credits of all receivers wait in one short queue of [`MOST_CREDITS`], which is served at the
-//! rate of the sender's link, the smallest transfer first.
+//! IRD "notifies each receiver of new flows in zero time" and "combines the best features of existing protocols". As in
+//! Homa and pHost, the transfer with the fewest segments left goes first. As in ExpressPass (Cho et al., SIGCOMM 2017),
+//! a receiver issues credits, each of which allows a sender to send one packet, and the number of credits that wait at
+//! one sender is limited. A receiver issues one credit per packet time, so that it never asks for more data than its
+//! link can carry. At a sender, the credits from all receivers wait in one queue of at most [`MOST_CREDITS`]. The
+//! sender uses them at the rate of its link, those of the smallest transfer first.
 //!
-//! It is idealized because all receivers share one [`GlobalView`]. Each of them knows at once which credits every
-//! sender has, and gives its next credit to the smallest transfer whose sender has room for it. Therefore no credit is
-//! dropped, no time of a receiver is reserved for a packet that does not come, and a sender is idle only if the links
-//! of all its receivers are booked. One property of decentralized scheduling (EDM §2.4) remains: each receiver chooses
-//! what is best for itself, so that the credits form no matching, and the data of several senders may meet at a
-//! receiver's port. To bound that data, a receiver has no more credits outstanding than half of its port's buffer can
-//! hold, or than a round trip takes if that is more.
+//! IRD is idealized because all receivers share one [`GlobalView`]. Each receiver knows at once how many credits every
+//! sender has, and gives its next credit to the smallest transfer whose sender has room for another credit. Therefore
+//! no credit is dropped, and a receiver reserves no time on its link for a packet that does not arrive. A sender is
+//! idle only if the links of all its receivers are booked. One property of decentralized scheduling (EDM §2.4) remains:
+//! each receiver chooses the transfer that is best for itself. The credits of all receivers therefore form no matching
+//! of senders and receivers, and the data of several senders may queue at the switch port of a receiver. To bound this
+//! queue, a receiver limits the packets that it has requested and that have not arrived. The limit is half of the
+//! buffer of its port or, if that is more, the packets of one round trip.
 //!
-//! Neither limit counts the credits of larger transfers (by powers of two), because those give way to smaller ones. If
-//! the limits counted them, a small transfer would wait until busy senders have used the credits of large transfers.
-//! Smaller transfers may therefore exceed a receiver's limit; the other half of the buffer is there for them.
+//! A credit for a transfer is checked against two limits, that of its sender and that of its receiver. These checks
+//! ignore the credits of larger transfers, in size classes of powers of two, because smaller transfers take precedence
+//! over larger ones. If the checks included them, a small transfer would wait until busy senders have used the credits
+//! of large transfers. The total of all outstanding packets may therefore exceed a receiver's limit; the other half of
+//! the port's buffer has room for this excess.
 //!
-//! Departure: ExpressPass has a credit queue at each switch port, drops credits beyond eight, and adapts the rate of
-//! each flow's credits to their loss (§3.2). Without that feedback, receivers that always grant their best candidate
-//! would choose the same sender again and again, and lose their turns. Here the global view replaces the feedback.
+//! Departure: ExpressPass has a queue of at most eight credits at each switch port, which drops further credits, and
+//! adapts the credit rate of each flow to the loss of its credits (§3.2). Without that feedback, a receiver that always
+//! grants its best candidate would give credits to the same busy sender again and again, and these credits would be
+//! dropped. Here the global view replaces the feedback.
 
 mod bookings;
 mod view;

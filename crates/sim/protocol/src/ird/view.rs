@@ -1,12 +1,13 @@
-//! State shared by all receivers, and the state that each receiver keeps for itself.
+//! State of IRD: the view that all receivers share, and the state that each receiver keeps for itself.
 
 use super::bookings::{Bookings, SizeClass};
 use crate::receiver_driven::{Grants, Scheduler, TransferId};
 use std::collections::BTreeSet;
 use unrack_units::Time;
 
-/// Transfer that wants a credit. Wishes are ordered by turn: the transfer with the least left first; among equals, the
-/// oldest.
+/// Request of a transfer for a credit from its receiver ("wish" in the code). The order of requests is that in which
+/// the receiver grants them: the transfer with the fewest segments left goes first. Among equals, the oldest transfer
+/// goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CreditRequest {
     class: SizeClass,
@@ -15,17 +16,19 @@ pub struct CreditRequest {
     transfer: TransferId,
 }
 
-/// State of one receiver.
+/// State that one receiver keeps for itself.
 #[derive(Debug, Clone, Default)]
 pub struct ReceiverCredits {
-    /// Wishes of all transfers to this receiver, by sender.
+    /// Credit requests of all transfers to this receiver, ordered by their senders and then by precedence.
     wanting: BTreeSet<(u32, CreditRequest)>,
-    /// First wish of each sender, except for senders that had no room for it.
+    /// For each sender, the first credit request of its transfers to this receiver. Requests that are in the queue
+    /// `waiting` of their sender, because the sender had no room for another credit, are not included.
     open: BTreeSet<(CreditRequest, u32)>,
-    /// Time on this receiver's link of the packets that were requested and have not arrived.
+    /// Time on this receiver's link that is booked for packets that the receiver has requested and that have not
+    /// arrived.
     outstanding: Bookings,
     next_at: Time,
-    /// Whether the latest turn found no transfer to grant.
+    /// Whether the receiver's latest turn to issue a credit found no transfer to give it to.
     found_none: bool,
 }
 
@@ -35,8 +38,9 @@ impl ReceiverCredits {
         self.wanting.range(range).next().map(|(_, wish)| *wish)
     }
 
-    /// Records that a sender may now have room for a wish that it had no room for. Returns whether this receiver's
-    /// turn waits for that.
+    /// Records that `sender` may now have room for the credit request `wish`, for which it had no room before. Returns
+    /// whether the latest turn of this receiver found no transfer to give a credit to, so that the driver has to let
+    /// the receiver try again.
     pub fn reopen(&mut self, sender: u32, wish: CreditRequest) -> bool {
         self.open.insert((wish, sender));
         self.found_none
@@ -73,17 +77,18 @@ impl Scheduler for ReceiverCredits {
     }
 }
 
-/// Limits of credits, in time on a node's link.
+/// Limits of the credits that are in use, as the time that their packets take on a node's link.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Maximum at a sender: it takes another credit while the packets of the credits that it has, or that are on their
-    /// way to it, take no more time than this.
+    /// Limit of one sender. A receiver may issue a further credit to the sender while the packets of the credits that
+    /// the sender has, or that are on their way to it, take no more time than this.
     pub at_sender: Time,
-    /// Maximum at a receiver: it asks for more while its outstanding packets take no more time than this.
+    /// Limit of one receiver. The receiver may request a further packet while the packets that it has requested and
+    /// that have not arrived take no more time than this.
     pub at_receiver: Time,
 }
 
-/// Credits of all transfers, as all receivers know them.
+/// Credits of all transfers. All receivers share this view, and see each change at once.
 #[derive(Debug, Clone)]
 pub struct GlobalView {
     limits: Limits,
@@ -93,9 +98,10 @@ pub struct GlobalView {
 
 #[derive(Debug, Clone, Default)]
 struct Sender {
-    /// Time on the sender's link of the packets whose credits were issued but not used.
+    /// Time on the sender's link that is booked for the packets of credits that were issued to the sender but that it
+    /// has not used yet.
     unused: Bookings,
-    /// Wishes of receivers that the sender had no room for.
+    /// Credit requests for which this sender had no room, each with its receiver.
     waiting: BTreeSet<(CreditRequest, u32)>,
 }
 
@@ -104,7 +110,7 @@ struct ReceiverAccount {
     sender: u32,
     receiver: u32,
     order: u32,
-    /// Time of a packet on a node's link.
+    /// Time that a packet of the transfer takes on a node's link.
     pace: Time,
     /// Size class under which the credits of the transfer are booked.
     class: SizeClass,
@@ -114,13 +120,15 @@ struct ReceiverAccount {
 }
 
 impl GlobalView {
-    /// Creates the view of `nodes` nodes without transfers.
+    /// Creates the view of a network of `nodes` nodes that has no transfers yet.
     pub fn new(nodes: u32, limits: Limits) -> GlobalView {
         GlobalView { limits, senders: vec![Sender::default(); nodes as usize], accounts: Vec::new() }
     }
 
-    /// Creates the account of a transfer. Its packets take `pace` on a node's link. `order` is its position in the
-    /// order of opening, which decides between equals because the transfer number may have been used before.
+    /// Creates the account of a new transfer, whose packets take the time `pace` on a node's link. `order` is the
+    /// position of the transfer in the order in which transfers were opened. It decides between transfers with the same
+    /// number of segments left. The transfer number cannot decide, because an earlier transfer may have had the same
+    /// number.
     pub fn create(&mut self, transfer: TransferId, (sender, receiver): (u32, u32), pace: Time, order: u32) {
         let (class, wish, unused, outstanding) = (SizeClass::LEAST, None, 0, 0);
         let account = ReceiverAccount { sender, receiver, order, pace, class, wish, unused, outstanding };
@@ -133,8 +141,8 @@ impl GlobalView {
         }
     }
 
-    /// Records that the state of a transfer at its receiver has changed. The receiver's next turn takes the change
-    /// into account.
+    /// Records that the state `grants` of a transfer at its receiver has changed. The receiver considers the change
+    /// when it next issues a credit.
     pub fn update(&mut self, receiver: &mut ReceiverCredits, transfer: TransferId, grants: &Grants) {
         receiver.found_none = false;
         let account = &mut self.accounts[transfer as usize];
@@ -172,14 +180,17 @@ impl GlobalView {
         }
     }
 
-    /// Returns the transfer to which a receiver gives its credit now: the first one whose sender has room.
+    /// Returns the transfer to which the receiver gives its next credit: the first one, in the order of credit
+    /// requests, whose sender has room for another credit. Returns `None` if it is not yet time for the next credit, if
+    /// the receiver's limit is reached, or if no sender has room.
     pub fn choose(&mut self, receiver: &mut ReceiverCredits, now: Time) -> Option<TransferId> {
         if now < receiver.next_at {
             return None;
         }
         receiver.found_none = true;
         while let Some((wish, sender)) = receiver.open.first().copied() {
-            // If the receiver's limit forbids this transfer, it also forbids every larger one.
+            // If the receiver's limit forbids a credit for this transfer, the limit also forbids one for every larger
+            // transfer.
             if receiver.outstanding.exceeds(wish.class, self.limits.at_receiver) {
                 return None;
             }
@@ -194,19 +205,20 @@ impl GlobalView {
         None
     }
 
-    /// Records that a credit of a transfer was issued.
+    /// Records that the receiver of a transfer has issued a credit for it.
     pub fn issue(&mut self, transfer: TransferId) {
         let ReceiverAccount { sender, class, pace, unused, .. } = &mut self.accounts[transfer as usize];
         *unused += 1;
         self.senders[*sender as usize].unused.add(*class, *pace);
     }
 
-    /// Returns the number of credits of a transfer that were issued and not used.
+    /// Returns the number of credits of a transfer that were issued and that the sender has not used yet.
     pub fn unused(&self, transfer: TransferId) -> u32 {
         self.accounts[transfer as usize].unused
     }
 
-    /// Counts all credits of a transfer as used, except `left` of them.
+    /// Records that the sender of a transfer has only `left` unused credits for it, and releases the booked time of all
+    /// its other credits.
     pub fn keep(&mut self, transfer: TransferId, left: u32) {
         let ReceiverAccount { sender, class, pace, unused, .. } = &mut self.accounts[transfer as usize];
         let used = unused.saturating_sub(left);
@@ -214,8 +226,9 @@ impl GlobalView {
         self.senders[*sender as usize].unused.remove(*class, *pace * u64::from(used));
     }
 
-    /// Removes the first wish that a sender had no room for and now has. Returns the wish and its receiver, which
-    /// takes it back by [`Credits::reopen`].
+    /// Removes and returns the first credit request that waits for room at `sender`, if the sender now has room for it.
+    /// Also returns the receiver of the request, to which the driver hands the request back with
+    /// [`ReceiverCredits::reopen`].
     pub fn take_waiting(&mut self, sender: u32) -> Option<(CreditRequest, u32)> {
         let Sender { unused, waiting } = &mut self.senders[sender as usize];
         let (wish, _) = waiting.first()?;
@@ -225,7 +238,7 @@ impl GlobalView {
         waiting.pop_first()
     }
 
-    /// Returns whether there is no unused credit and no waiting receiver.
+    /// Returns whether all issued credits were used and no credit request waits for room at a sender.
     pub fn is_idle(&self) -> bool {
         self.senders.iter().all(|sender| sender.unused.is_empty() && sender.waiting.is_empty())
     }
@@ -274,7 +287,8 @@ mod tests {
             segment
         }
 
-        /// Uses one credit, and returns the turns that receivers get because they waited for its sender.
+        /// Uses one credit of a transfer at its sender. Receivers that waited for room at this sender then try again to
+        /// issue a credit. Returns the transfers that they give credits to.
         fn send(&mut self, transfer: u32) -> Vec<u32> {
             self.view.keep(transfer, self.view.unused(transfer) - 1);
             let mut turns = Vec::new();
@@ -289,7 +303,8 @@ mod tests {
             turns
         }
 
-        /// Returns the transfer that a receiver should choose, found by a scan of all transfers.
+        /// Returns the transfer that a receiver should give its next credit to, which this function finds by a scan of
+        /// all transfers.
         fn scan(&self, receiver: u32) -> Option<u32> {
             let class = |grants: &Grants| SizeClass::new(grants.remaining(), PACE);
             let sum = |filter: &dyn Fn(u32, u32) -> bool, most: SizeClass, count: &dyn Fn(usize) -> u32| {
@@ -321,12 +336,12 @@ mod tests {
             rack.grant(chosen);
         }
         assert_eq!((rack.choose(9), rack.choose(10)), (None, None));
-        // A smaller transfer has room, and so has a transfer to another sender.
+        // A smaller transfer from the same sender can still get a credit, and so can a transfer from another sender.
         rack.open(0, 9, 2);
         assert_eq!(rack.choose(9), Some(10));
         rack.open(11, 10, 50);
         assert_eq!(rack.choose(10), Some(11));
-        // The receiver whose turn it was is notified first, and only once.
+        // The sender still has no room for large transfers after it has used the credit of the small one.
         rack.grant(10);
         assert!(rack.send(10).is_empty());
         assert_eq!(rack.choose(9), Some(10));
@@ -359,8 +374,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happened before, a turn chooses the same transfer as a scan of all transfers would. A receiver
-        /// waits only if it can grant nothing. In the end all accounts are empty.
+        /// After any sequence of events, a receiver gives its credit to the same transfer that a scan of all transfers
+        /// finds. A receiver waits only if it can give a credit to no transfer. In the end all accounts are empty.
         #[test]
         fn a_turn_is_that_of_a_scan(
             at_sender in 0u64..9, at_receiver in 0u64..9,
@@ -393,7 +408,8 @@ mod tests {
                     _ => {}
                 }
                 for receiver in 0..nodes {
-                    // A waiting receiver has nothing to grant, except for transfers that arrived after its turn.
+                    // A waiting receiver has no transfer to give a credit to, except for transfers that were announced
+                    // after its latest turn.
                     let ReceiverCredits { found_none, open, .. } = &rack.receivers[receiver as usize];
                     let misses_none = !found_none || !open.is_empty() || rack.scan(receiver).is_none();
                     prop_assert!(misses_none);

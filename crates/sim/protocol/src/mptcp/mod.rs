@@ -1,16 +1,18 @@
 //! Multipath TCP (RFC 8684): one stream of data over several subflows, each of which is a TCP connection.
 //!
-//! The unit is the segment, as in [`crate::tcp`]. Data segments are numbered from 0. A subflow has its own numbers for
-//! its segments, and each of its packets names the data segment that it carries (RFC 8684 §3.3: the mapping). A
-//! subflow sends its lost segments again; if a subflow times out, another subflow also sends the segments that it has
-//! in flight. Acknowledgements of subflows also name the data segment up to which all data has arrived.
+//! Data, windows and acknowledgements are counted in segments, as in [`crate::tcp`]. The segments of the stream, called
+//! data segments, are numbered from 0. In addition, each subflow numbers the segments that it sends, and each packet
+//! contains the number of the data segment that it carries (RFC 8684 §3.3: the mapping). A subflow sends its lost
+//! segments again. If a subflow times out, another subflow also sends the segments that the first one has in flight. An
+//! acknowledgement of a subflow also contains the number of the next data segment that the receiver expects.
 //!
-//! A driver uses the two ends as it uses TCP's ([`SendingEnd`](crate::tcp::SendingEnd),
-//! [`ReceivingEnd`](crate::tcp::ReceivingEnd)). It arms a timer for each subflow, and when it polls for a segment, it
-//! passes the set of subflows whose links have room.
+//! A driver uses the sender and the receiver of a connection in the same way as those of TCP
+//! ([`SendingEnd`](crate::tcp::SendingEnd), [`ReceivingEnd`](crate::tcp::ReceivingEnd)). The driver arms one timer for
+//! each subflow. When it polls the sender for a segment, it passes the set of subflows whose links have room.
 //!
-// Departure: subflows are open when the connection is created: no MP_CAPABLE, no MP_JOIN, no addresses announced, as
-// there is no SYN in `crate::tcp`. The receiver's window is unlimited (RFC 8684 §3.3.5 shares one among subflows).
+// Departure: all subflows are open when the connection is created. There is no MP_CAPABLE, no MP_JOIN and no
+// announcement of addresses, because `crate::tcp` has no SYN either. The receiver's window is unlimited (in RFC 8684
+// §3.3.5, the subflows share one window).
 
 mod coupled;
 #[cfg(test)]

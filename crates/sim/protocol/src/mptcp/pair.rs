@@ -1,5 +1,6 @@
-//! Test harness: two ends in virtual time, joined by one configurable link per subflow, which delays, drops and fails;
-//! and the properties that the ends must keep whatever the links do.
+//! Test harness: a sender and a receiver in virtual time, connected by one configurable link per subflow, which delays
+//! and drops packets and may fail. The tests check properties that must hold whatever the links do, for example that
+//! all data arrives once and in order.
 
 use super::*;
 use crate::tcp::{Ack, ReceivingEnd, Segment, SendingEnd};
@@ -12,11 +13,11 @@ use unrack_units::Time;
 #[derive(Debug, Clone)]
 struct Link {
     delay: Time,
-    /// Time that a segment takes on the wire.
+    /// Time that the link takes to send one segment.
     slot: Time,
-    /// Segments that may wait for the wire.
+    /// Maximum number of segments that may wait for the link.
     queue: u64,
-    /// Probability of a loss in thousandths, both ways.
+    /// Probability, in thousandths, that the link loses a packet, in each direction.
     drop: u64,
     /// Time from which on the link loses every packet.
     dies: Time,
@@ -130,7 +131,7 @@ impl Pair {
     }
 
     fn gets_over(&mut self, link: &Link) -> bool {
-        // Only the step and the first mixing round of SplitMix64.
+        // The random number needs only the step and the first mixing round of SplitMix64.
         self.seed = self.seed.wrapping_add(GOLDEN_GAMMA);
         let drawn = (self.seed ^ (self.seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32;
         self.now < link.dies && (link.drop == 0 || drawn % 1000 >= link.drop)
@@ -155,8 +156,8 @@ fn four_links_carry_as_much_as_four() {
     for how in ALL {
         let time = |links: usize| Pair::new(params(how), vec![LINK; links], 40_000, 1).run().as_ps() as f64;
         let gain = time(1) / time(4);
-        // The links are separate, and each queue holds more than a bandwidth-delay product, so that nothing limits the
-        // gain.
+        // The links are independent, and each queue holds more than a bandwidth-delay product, so that four links can
+        // carry almost four times the data of one.
         assert!((3.0..4.01).contains(&gain), "{how:?}: {gain}");
     }
 }
@@ -166,8 +167,8 @@ fn the_shortest_round_trip_is_preferred() {
     let links = vec![Link { delay: Time::from_us(100), ..LINK }, LINK];
     let mut pair = Pair::new(params(ALL[0]), links, 20, 1);
     pair.run();
-    // Ten segments fit into a window. No round-trip time is known before the first acknowledgement, and then only that
-    // of the second link.
+    // Ten segments fit into the initial window of a subflow. Before the first acknowledgement, no round-trip time is
+    // known. After it, only the round-trip time of the second link is known.
     assert_eq!(pair.sent, [10, 10]);
     let links = vec![Link { delay: Time::from_us(100), ..LINK }, LINK];
     let mut pair = Pair::new(params(ALL[0]), links, 2_000, 1);
@@ -182,7 +183,8 @@ fn what_a_dead_link_had_goes_by_another() {
         let mut pair = Pair::new(params(how), links, 5_000, 1);
         let time = pair.run();
         assert!(!pair.sender.has_given_up() && pair.handed_on == 5_000, "{how:?}");
-        // 5 ms on one link, plus the time until the failure was noticed.
+        // One link takes 5 ms for all segments; the rest is the time until the sender detects the failure of the other
+        // link.
         assert!(time < Time::from_us(8_000), "{how:?}: {time}");
     }
 }
@@ -209,7 +211,7 @@ proptest! {
             let dies = dies.map_or(Time::MAX, Time::from_us);
             Link { delay: Time::from_us(delay), slot: Time::from_ns(slot), queue, drop, dies }
         }).collect();
-        // One link stays up.
+        // One link never fails.
         links[0].dies = Time::MAX;
         let params = Params { tail_loss_probe, ..params(how) };
         let mut pair = Pair::new(params, links, segments, seed);
@@ -217,7 +219,7 @@ proptest! {
         prop_assert!(pair.handed_on == segments && pair.receiver.next() == segments || pair.sender.has_given_up());
     }
 
-    /// An acknowledgement may contain anything.
+    /// The sender must handle acknowledgements with arbitrary contents.
     #[test]
     fn nonsense_is_survived(acks in prop::collection::vec((0u32..3, 0u32..40, 0u32..60, 0u64..100), 0..60)) {
         let params = Params::default();

@@ -5,27 +5,28 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::Time;
 
-/// Coupling of the subflows' congestion windows.
+/// Rule by which the congestion window of a subflow grows, depending on the other subflows of its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Coupling {
-    /// Linked increases (RFC 6356).
+    /// Linked increases algorithm (RFC 6356).
     #[default]
     Lia,
-    /// Opportunistic linked increases (Khalili et al., CoNEXT 2012; draft-khalili-mptcp-congestion-control-05).
+    /// Opportunistic linked increases algorithm (Khalili et al., CoNEXT 2012;
+    /// draft-khalili-mptcp-congestion-control-05).
     Olia,
-    /// Uncoupled: each subflow runs Reno as if it were a separate connection. Linux does the same.
+    /// No coupling: each subflow runs Reno as if it were a separate TCP connection. Linux does the same.
     Uncoupled,
 }
 
-/// Choice of the subflow that takes new data, among those that may send.
+/// Rule by which the sender chooses the subflow for new data, among the subflows that may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduler {
-    /// The subflow with the shortest round trip first.
+    /// The subflow with the shortest smoothed round-trip time.
     #[default]
     MinRtt,
-    /// The subflows in turn.
+    /// The subflows in turn (round robin).
     RoundRobin,
 }
 
@@ -33,26 +34,27 @@ pub enum Scheduler {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Coupling of the subflows' windows. Default `lia`.
+    /// Coupling of the congestion windows of a connection's subflows. Default `lia`.
     pub coupling: Coupling,
-    /// Scheduler of new data. Default `min-rtt`.
+    /// Choice of the subflow for new data. Default `min-rtt`.
     pub scheduler: Scheduler,
-    /// Subflows of a connection between racks. Default: the number of NICs of a host (DRack §4.3: one subflow for each
-    /// vNIC).
+    /// Number of subflows of a connection between racks. Default: the number of NICs of a host (DRack §4.3: one subflow
+    /// for each vNIC).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subflows: Option<u32>,
-    /// Segments that a new subflow may send at once. Default 10 (RFC 6928 §2).
+    /// Number of segments that a new subflow may send before the first acknowledgement. Default 10 (RFC 6928 §2).
     pub initial_window: u32,
-    /// Smallest retransmission timeout. Default 200 us, as `tcp`'s.
+    /// Minimum retransmission timeout. Default 200 us, the same as in the protocol `tcp`.
     pub min_rto: Time,
-    /// Largest retransmission timeout. Default 60 s (RFC 6298 §2.5).
+    /// Maximum retransmission timeout. Default 60 s (RFC 6298 §2.5).
     pub max_rto: Time,
-    /// Whether messages share connections, and with them the learned state of a connection. Default: each message
-    /// opens a connection.
+    /// Whether a message reuses an idle connection between its nodes, with the state that the connection has learned,
+    /// such as its congestion window. Default: each message opens a new connection.
     #[schemars(extend("x-unhashed" = "default"))]
     pub connections: ConnectionLifetime,
-    /// Whether a lost tail is probed for after two round trips, before the retransmission timer expires (RFC 8985 §7),
-    /// as Linux does. Default: a lost tail waits for the timer.
+    /// Whether the sender sends a probe if no acknowledgement has arrived for two round trips (RFC 8985 §7, as in
+    /// Linux). The probe detects the loss of the last segments before the retransmission timer expires. Default: no
+    /// probe, so that the loss of the last segments is detected by the retransmission timer.
     #[schemars(extend("x-unhashed" = "default"))]
     pub tail_loss_probe: bool,
 }
@@ -73,7 +75,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Returns the retransmission timeouts for a network with this unloaded round-trip time.
+    /// Returns the retransmission timeouts for a network in which `rtt` is the unloaded round-trip time.
     pub fn timeouts(&self, rtt: Time) -> Timeouts {
         Timeouts::known(rtt, self.min_rto, self.max_rto).with_probes(self.tail_loss_probe)
     }

@@ -1,27 +1,28 @@
-//! Reassembly: the segments of all subflows are put into the order of the data.
+//! Receiving half of a connection: it puts the segments of all subflows into the order of the data.
 
 use super::Dss;
 use crate::tcp::{self, Ack, Reassembly, ReceivingEnd, Segment};
 use std::collections::BTreeMap;
 use unrack_units::Time;
 
-/// Receives the data of one connection: see [`ReceivingEnd`].
+/// Receiver of the data of one connection, over all its subflows: see [`ReceivingEnd`].
 #[derive(Debug, Clone)]
 pub struct Receiver {
     subflows: Vec<Subflow>,
-    /// Data segments that have been taken from their subflows.
+    /// Data segments that the receiver has taken from the subflows on which they arrived.
     data: Reassembly,
 }
 
 #[derive(Debug, Clone)]
 struct Subflow {
     receiver: tcp::Receiver,
-    /// Data segments that arrived out of order, by their number in the subflow.
+    /// Data segments that arrived out of order within the subflow, indexed by the subflow's number of the segment that
+    /// carried them.
     early: BTreeMap<u32, u32>,
 }
 
 impl Receiver {
-    /// Creates a receiver that acknowledges each segment.
+    /// Creates the receiver of a connection with `subflows` subflows. It acknowledges each segment.
     pub fn new(subflows: u32) -> Receiver {
         let subflow = Subflow { receiver: tcp::Receiver::new(1, Time::ZERO), early: BTreeMap::new() };
         Receiver { subflows: vec![subflow; subflows as usize], data: Reassembly::default() }
@@ -41,7 +42,7 @@ impl ReceivingEnd for Receiver {
         let before = self.data.next();
         let in_turn = receiver.next();
         receiver.handle_segment(now, segment, marked);
-        // Data is taken from a subflow in the order of the subflow, as in Linux.
+        // The receiver takes data from a subflow only in the order of that subflow, as Linux does.
         if segment.number == in_turn {
             let mut reached = data;
             loop {

@@ -1,4 +1,4 @@
-//! Sending half of a connection: the choice of a subflow for each segment.
+//! Sending half of a connection, which chooses a subflow for each data segment.
 
 use super::coupled::{Coupled, increase};
 use super::{Params, Scheduler, Subflows};
@@ -6,21 +6,24 @@ use crate::tcp::{self, Ack, Segment, SendingEnd, StreamSignal, SubflowSet, Timeo
 use std::collections::VecDeque;
 use unrack_units::Time;
 
-/// Sends the segments of one stream by several subflows, and repeats each until it is acknowledged; see
-/// [`SendingEnd`].
+/// Sender of one stream over several subflows. It sends each data segment again until the receiver has acknowledged it;
+/// see [`SendingEnd`].
 #[derive(Debug, Clone)]
 pub struct Sender {
     params: Params,
     subflows: Vec<Subflow>,
-    /// Numbers of data segments: in the stream, given to a subflow, and known to have arrived.
+    /// Number of data segments in the stream. `given` is the number of data segments that were assigned to a subflow,
+    /// and `acknowledged` the number of the first data segment that is not known to have arrived.
     total: u32,
     given: u32,
     acknowledged: u32,
-    /// Data segments that a timed-out subflow has in flight, each with that subflow. Another subflow should send them.
+    /// Stranded data segments: those that a subflow had in flight when it timed out, each with the number of that
+    /// subflow. Another subflow should send them too.
     stranded: VecDeque<(u32, u32)>,
-    /// Subflows that timed out and from which no acknowledgement has come since.
+    /// Stale subflows: those that have timed out, and for which no acknowledgement of further segments has arrived
+    /// since.
     stale: Subflows,
-    /// Next subflow in round robin.
+    /// Subflow whose turn is next in round robin.
     turn: u32,
     retransmissions: u32,
 }
@@ -28,23 +31,24 @@ pub struct Sender {
 #[derive(Debug, Clone)]
 struct Subflow {
     sender: tcp::Sender<Coupled>,
-    /// Data segment that each of the subflow's segments carries.
+    /// Number of the data segment that each segment of the subflow carries, indexed by the subflow's number of the
+    /// segment.
     carries: Vec<u32>,
 }
 
-/// State of a connection between one stream and the next.
+/// State that a connection keeps between the end of one stream and the start of the next one.
 #[derive(Debug, Clone)]
 pub struct Resting {
     subflows: Vec<tcp::Resting<Coupled>>,
     turn: u32,
 }
 
-/// Data sequence signal (RFC 8684 §3.3), and the subflow of the packet that contains it.
+/// Data sequence signal (RFC 8684 §3.3) of a packet, and the subflow that carries the packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dss {
     pub subflow: u32,
-    /// In a segment, the data segment that it carries (the mapping); in an acknowledgement, the next data segment
-    /// expected (the data ACK).
+    /// In a segment, the number of the data segment that the segment carries (the mapping). In an acknowledgement, the
+    /// number of the next data segment that the receiver expects (the data ACK).
     pub data: u32,
 }
 
@@ -58,13 +62,13 @@ impl StreamSignal for Dss {
 }
 
 impl Sender {
-    /// Creates the sender of a new connection's first stream.
+    /// Creates the sender of the first stream of a new connection. The stream has `segments` data segments.
     pub fn new(params: &Params, subflows: u32, timeouts: Timeouts, segments: u32) -> Sender {
         let sender = tcp::Sender::new(Coupled::new(params.initial_window), timeouts, 0);
         Sender::on(params, std::iter::repeat_n(sender, subflows as usize), 0, segments)
     }
 
-    /// Creates the sender of the next stream of a connection.
+    /// Creates the sender of the next stream of a connection that kept the state `resting` since its previous stream.
     pub fn resume(params: &Params, resting: Resting, now: Time, segments: u32) -> Sender {
         let Resting { subflows, turn } = resting;
         let subflows = subflows.into_iter().map(|subflow| subflow.resume(now, 0));
@@ -90,14 +94,15 @@ impl Sender {
         }
     }
 
-    /// Returns whether a subflow may take new data. A stale subflow may not, unless all are stale.
+    /// Returns whether the sender may give new data to a subflow. It may not if the subflow is stale, unless all
+    /// subflows are stale.
     fn is_sound(&self, subflow: u32) -> bool {
         !self.stale.has(subflow) || self.stale == self.subflows()
     }
 
-    /// Records that all data below `data_next` has arrived. Any packet from the other end may report this.
+    /// Records that all data segments before `data_next` have arrived. Any packet from the receiver may report this.
     fn handle_data_ack(&mut self, data_next: u32) {
-        // RFC 8684 §3.3.2: data that was not sent cannot be acknowledged.
+        // RFC 8684 §3.3.2: an acknowledgement of data that was not sent is invalid.
         if data_next <= self.given {
             self.acknowledged = self.acknowledged.max(data_next);
         }
@@ -111,8 +116,8 @@ impl Sender {
         Some((segment, Dss { subflow, data: place.carries[segment.number as usize] }))
     }
 
-    /// Returns the next data segment, stranded ones first. For a stranded one, also returns the subflow that should
-    /// not take it.
+    /// Returns the next data segment to give to a subflow; stranded data segments come first. For a stranded data
+    /// segment, also returns the stale subflow that has it in flight and therefore should not take it again.
     fn next_data(&mut self) -> Option<(u32, Option<u32>)> {
         while let Some((data, from)) = self.stranded.front().copied() {
             if data >= self.acknowledged && self.stale.has(from) {
@@ -123,7 +128,8 @@ impl Sender {
         (self.given < self.total).then_some((self.given, None))
     }
 
-    /// Returns the subflow that the scheduler chooses among those of `open` that may send.
+    /// Returns the subflow that the scheduler ([`Params::scheduler`]) chooses among the subflows in `open` that may
+    /// take new data and whose windows have room.
     fn choose(&mut self, open: Subflows) -> Option<u32> {
         let count = self.subflows.len() as u32;
         let (scheduler, turn) = (self.params.scheduler, self.turn);
@@ -146,8 +152,9 @@ impl SendingEnd for Sender {
     type Signal = Dss;
     type Resting = Resting;
 
-    /// Returns the connection for another stream. Segments of this stream that are in flight count as arrived. Returns
-    /// `None` if a subflow timed out and no acknowledgement has come from it since.
+    /// Returns the state of the connection for its next stream. Segments of this stream that are still in flight count
+    /// as arrived. Returns `None` if a subflow is stale: it has timed out, and no acknowledgement of further segments
+    /// has arrived for it since.
     fn rest(&self) -> Option<Resting> {
         let subflows = || self.subflows.iter().map(|subflow| subflow.sender.rest()).collect();
         self.stale.is_empty().then(|| Resting { subflows: subflows(), turn: self.turn })
@@ -161,7 +168,7 @@ impl SendingEnd for Sender {
     fn has_given_up(&self) -> bool {
         self.subflows.iter().all(|subflow| subflow.sender.has_given_up())
     }
-    /// Returns the number of segments that were sent again by the same subflow.
+    /// Returns the number of segments that a subflow sent again after it had sent them before.
     fn retransmissions(&self) -> u32 {
         self.retransmissions
     }
@@ -203,8 +210,8 @@ impl SendingEnd for Sender {
         if self.stale.is_empty() {
             return Subflows::only(number);
         }
-        // The stale subflows decide which data is stranded and which subflow may take it, so all subflows may have
-        // something to send.
+        // The set of stale subflows decides which data is stranded and which subflows may take it. Therefore any
+        // subflow may now have a segment to send.
         self.stale.set(number, self.stale.has(number) && sender.acknowledged() == before);
         self.subflows()
     }
@@ -217,10 +224,11 @@ impl SendingEnd for Sender {
         let before = subflow.sender.timeouts();
         subflow.sender.handle_timeout(now);
         if subflow.sender.timeouts() == before && !subflow.sender.has_given_up() {
-            // The timeout was that of a probe.
+            // The expired timer was that of a probe, not the retransmission timer.
             return;
         }
-        // RFC 8684 §3.3.6: the segments in flight may also be sent by another subflow, but only once.
+        // RFC 8684 §3.3.6: another subflow may also send the segments in flight. They become stranded only once per
+        // stale period.
         if !self.stale.has(number) {
             self.stale.set(number, true);
             let under_way = subflow.sender.acknowledged() as usize..;

@@ -2,7 +2,7 @@
 
 use crate::tcp::SubflowSet;
 
-/// A set of subflows, by number.
+/// A set of subflows of one connection, which are numbered from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Subflows(u64);
 
@@ -10,18 +10,18 @@ impl Subflows {
     /// The empty set.
     pub const NONE: Subflows = Subflows(0);
 
-    /// Returns the set of the first `count` subflows.
+    /// Returns the set of the subflows with numbers below `count`.
     pub fn first(count: u32) -> Subflows {
         debug_assert!((1..=Subflows::MOST).contains(&count));
         Subflows(u64::MAX >> (Subflows::MOST - count))
     }
 
-    /// Returns whether the set has a subflow.
+    /// Returns whether the set contains `subflow`.
     pub fn has(self, subflow: u32) -> bool {
         self.0 >> subflow & 1 == 1
     }
 
-    /// Returns the subflows that are not in `others`.
+    /// Returns the subflows of this set that are not in `others`.
     pub fn without(self, others: Subflows) -> Subflows {
         Subflows(self.0 & !others.0)
     }
