@@ -223,8 +223,8 @@ extern "C" fn system_call(
 /// numbers on x86-64. The signal may end this process before QEMU calls another callback.
 const SENDS_SIGNAL: [i64; 5] = [62, 129, 200, 234, 297];
 
-/// Handles an `execve` of the guest: replaces this process by a QEMU that runs the requested program. If this is not
-/// done, returns whether the kernel will run the requested program instead, which is then not recorded.
+/// Handles an `execve` of the guest: replaces this process by a QEMU that runs the requested program. If that
+/// fails, returns whether the kernel will run the requested program instead, which is then not recorded.
 fn execute(plugin: &Plugin, thread: &mut Thread, call: i64, arguments: exec::SyscallArguments) -> bool {
     let mut shared = plugin.lock();
     let request = match shared.launcher.is_some() {

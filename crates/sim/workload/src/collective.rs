@@ -8,13 +8,14 @@
 //!
 //! | operation | messages |
 //! |---|---|
-//! | `ring-all-reduce` | two passes around a ring of ranks: the first one adds the chunks, and the second one distributes the sums (Patarasuk and Yuan, JPDC 2009) |
-//! | `halving-doubling` | exchanges with ranks at halving and then doubling distances (Thakur et al., IJHPCA 2005); the number of ranks must be a power of two |
+//! | `ring-all-reduce` | two passes around a ring: one adds chunks, one distributes the sums (Patarasuk and Yuan, JPDC 2009) |
+//! | `halving-doubling` | exchanges between ranks at halving and then doubling distances (Thakur et al., IJHPCA 2005) |
 //! | `all-gather` | one pass around a ring, after which every rank has the chunks of all ranks |
 //! | `all-to-all` | a chunk from every rank to every other rank, all sent at once |
-//! | `parameter-server` | the last ranks are servers, each of which holds a part of the data; all other ranks send each server its part, and receive the sum |
+//! | `parameter-server` | all other ranks send the last ranks, the servers, their parts of the data, and receive the sums |
 //!
-//! The size of an operation is the size of each rank's data. For `all-gather` and `all-to-all`, it is the total size of
+//! `halving-doubling` requires that the number of ranks is a power of two. With `parameter-server`, each server holds
+//! the sum of a part of the data. The size of an operation is the size of each rank's data. For `all-gather` and `all-to-all`, it is the total size of
 //! all chunks.
 
 use crate::error::WorkloadError;

@@ -47,8 +47,8 @@ pub fn pagerank(spec: &PageRank, ranks: u32, seed: u64) -> Supersteps<f64> {
     let mut tasks: Option<Arc<Tasks>> = None;
     for _ in 0..spec.iterations {
         let mut next = vec![0.0; vertices];
-        // A vertex without outgoing edges distributes its rank to all vertices. For this, a rank sends only one number,
-        // together with the end of the superstep.
+        // A vertex without outgoing edges distributes its rank to all vertices. For this, one number is sufficient, which
+        // is sent together with the end of the superstep.
         let mut lost = 0.0;
         step.clear();
         for (rank, chunk) in chunks.iter().enumerate() {

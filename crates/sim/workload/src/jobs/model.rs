@@ -3,10 +3,11 @@
 //!
 //! | model | source | parameters |
 //! |---|---|---|
-//! | ResNet-18, ResNet-50 | He et al., CVPR 2016, table 1; as torchvision builds them, with the classes of CIFAR-10 | 11,181,642 and 23,528,522 |
-//! | TinyStories-33M | Eldan and Li, 2023; the published checkpoint's configuration: GPT-Neo, 4 layers, hidden size 768, 50,257 words, 2,048 positions | 68,514,048 |
+//! | ResNet-18, ResNet-50 | He et al., CVPR 2016, table 1, as built by torchvision for CIFAR-10 | 11,181,642 and 23,528,522 |
+//! | TinyStories-33M | Eldan and Li, 2023: configuration of the published checkpoint | 68,514,048 |
 //!
-//! The name TinyStories-33M states fewer parameters than the checkpoint has, because 38.6 M of its 68.5 M parameters
+//! The ResNets have the 10 classes of CIFAR-10 as outputs. The checkpoint of TinyStories-33M is a GPT-Neo with 4
+//! layers, hidden size 768, 50,257 words and 2,048 positions. The name TinyStories-33M states fewer parameters than the checkpoint has, because 38.6 M of its 68.5 M parameters
 //! are word embeddings.
 
 use unrack_rack::jobs::TrainingModel;

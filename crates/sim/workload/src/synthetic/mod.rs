@@ -238,8 +238,7 @@ impl SyntheticSpec {
         }
     }
 
-    /// Returns the load of the busiest link direction, as the mean number of bytes that it carries per message of one
-    /// source.
+    /// Returns the mean number of bytes that the busiest direction of any link carries, per message of one source.
     fn busiest(&self, partners: &Partners, disks: Option<&Partners>) -> f64 {
         let data = self.size.mean();
         let Traffic::Memory(memory) = &self.traffic else {
@@ -259,9 +258,8 @@ impl SyntheticSpec {
     }
 }
 
-/// Returns the load of the busiest link direction, as the mean number of bytes that it carries per message of one
-/// source. Each message takes `out` bytes from its source to its destination and `back` bytes in the opposite
-/// direction.
+/// Returns the mean number of bytes that the busiest direction of any link carries, per message of one source. Each
+/// message takes `out` bytes from its source to its destination and `back` bytes in the opposite direction.
 fn busiest(partners: &Partners, out: f64, back: f64) -> f64 {
     let heaviest = partners.heaviest();
     match partners.nodes_do_both() {

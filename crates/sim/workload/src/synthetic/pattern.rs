@@ -183,8 +183,8 @@ impl Partners {
             DestinationChoice::Near(share) => self.heaviest_near(*share),
             DestinationChoice::Zipf { hottest, cumulative } => {
                 let weight = |n: usize| cumulative[n] - if n == 0 { 0.0 } else { cumulative[n - 1] };
-                // If a source is itself a destination, it is excluded from its own destinations. This factor is by how
-                // much the weight of each other destination increases for this source.
+                // A source that is itself a destination never draws itself. Therefore the weight of each other
+                // destination is divided by the sum of the remaining weights.
                 let of = |n: usize| 1.0 / (1.0 - weight(n));
                 match self.both {
                     true => weight(0) * (1..hottest.len()).map(of).sum::<f64>(),
