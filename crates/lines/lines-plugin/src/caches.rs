@@ -1,5 +1,5 @@
-//! Cache simulation of the recorded process. If a thread is recording a window, the outcome of each of its accesses is
-//! added to the window.
+//! Cache simulation of the recorded process. While a thread records a window, which is a sampled stretch of its
+//! instructions, the outcome of each of its accesses is added to the window.
 
 use crate::code::Code;
 use crate::settings::PluginSettings;

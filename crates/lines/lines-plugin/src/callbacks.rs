@@ -1,8 +1,8 @@
 //! Functions that QEMU calls for events of the program's threads.
 //!
-//! A callback runs in the thread that caused the event. The state of each thread is a [`Thread`], which no other thread
-//! accesses while its owner runs. The state that the threads share is protected by one lock. A thread takes this lock
-//! once for each full buffer of events.
+//! A callback runs in the thread that caused the event. The state of each thread is a [`Thread`], which other threads
+//! do not access while the thread runs. The state that the threads share is protected by one lock. A thread takes this
+//! lock once for each full buffer of events.
 
 use crate::code::Code;
 use crate::exec::{self, LeftToKernel, Request};

@@ -62,7 +62,7 @@ impl Launcher {
         Some(Launcher { qemu: CString::new(qemu.into_os_string().into_vec()).ok()?, options })
     }
 
-    /// Replaces this process by a QEMU that runs the program. Returns only if this fails.
+    /// Replaces this process by a QEMU that runs the new program. Returns only if the replacement fails.
     pub(crate) fn execute(&self, program: ResolvedProgram, environment: Vec<CString>) {
         let (kept, given) = split(environment);
         let mut arguments = self.options.clone();

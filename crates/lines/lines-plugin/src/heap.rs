@@ -8,8 +8,8 @@
 
 use libc::{M_MMAP_THRESHOLD, M_TOP_PAD, M_TRIM_THRESHOLD, c_int};
 
-/// Number of bytes by which the heap grows in advance. For a program with 65,530 mappings, the recorder uses a part of
-/// these bytes.
+/// Number of bytes by which the heap grows in advance. Even for a program with 65,530 mappings, the recorder uses only
+/// a part of these bytes.
 const ROOM: c_int = 64 << 20;
 /// Size in bytes from which a block of the allocator gets its own mapping: the maximum that the C library accepts.
 const LARGE: c_int = 32 << 20;

@@ -44,7 +44,7 @@ pub(crate) struct ProcessState {
     pub(crate) program: String,
     /// Whether the recorder has already checked that guest addresses are equal to addresses of this process.
     pub(crate) is_checked: bool,
-    /// Counts of each thread after its last processed buffer, indexed by thread number.
+    /// Counts of each thread after its last processed event buffer, indexed by thread number.
     threads: Vec<ThreadCounts>,
     /// Instructions executed by all threads.
     instructions: u64,

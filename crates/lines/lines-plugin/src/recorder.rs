@@ -1,4 +1,5 @@
-//! Recorder of a process. It appends windows to the recording file, and keeps the file below its size limit.
+//! Recorder of a process. It appends the sampled windows of the threads to the recording file, and keeps the file below
+//! its size limit.
 
 use crate::code::Code;
 use crate::sampling::ThreadSamples;
@@ -10,8 +11,8 @@ use unrack_lines::instruction::CodeBlock;
 use unrack_lines::recording::{Header, Reader, RecordingError, RecordingWriter};
 use unrack_lines::window::RecordedWindow;
 
-/// Maximum number of windows in a recording. With half this number, the confidence interval of a mean is about 2 %
-/// wide.
+/// Maximum number of sampled windows in a recording. With half this number, the confidence intervals of estimates from
+/// the recording are about 2 % wide.
 const WINDOWS: u64 = 1000;
 
 /// Recorder of one process.
@@ -68,7 +69,7 @@ impl Recorder {
         self.windows
     }
 
-    /// Returns the error because of which windows are missing from the recording, or `None` if no window is missing.
+    /// Returns the error that prevented the recording of further windows, or `None` if no window is missing.
     pub(crate) fn error(&self) -> Option<&str> {
         self.error.as_deref()
     }

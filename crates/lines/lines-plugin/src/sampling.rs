@@ -8,8 +8,8 @@
 //! random, so that every instruction has the same probability of being sampled.
 //!
 //! Each thread has its own distance between windows. Otherwise the windows of a thread that executes many instructions
-//! would displace those of a thread that mostly waits for memory and executes few. For the same reason, only the
-//! threads with the most windows are thinned.
+//! would displace the windows of a thread that executes few, because it mostly waits for memory. For the same reason,
+//! only the threads with the most windows are thinned.
 
 use unrack_basis::SplitMix64;
 

@@ -38,7 +38,8 @@ const LEAD: u64 = 4_000;
 /// Minimum distance and minimum length of windows, in instructions. It is larger than the longest block of translated
 /// code.
 const SHORTEST: u64 = 1024;
-/// Default maximum size of a recording, in bytes: about 1500 windows of a program whose accesses compress badly.
+/// Default maximum size of a recording, in bytes: enough for about 1500 windows of a program whose accesses compress
+/// badly.
 const LIMIT: u64 = 128 << 20;
 
 impl PluginSettings {

@@ -2,7 +2,8 @@
 
 use crate::qemu::{AccessInfo, Qemu};
 
-/// Number of descriptions of accesses that the cache can hold, a power of two. A program has a few dozen.
+/// Number of descriptions of accesses that the cache can hold, a power of two. The accesses of a program have a few
+/// dozen different descriptions.
 const ENTRIES: usize = 64;
 
 /// Direct-mapped cache. It maps QEMU's description of an access to the size of the access and to whether it is a store.

@@ -251,8 +251,8 @@ impl State {
         self.add(piece, shared);
     }
 
-    /// Joins a piece with the pending load or store if the piece continues it. Otherwise emits the pending access, and
-    /// the piece becomes the pending one.
+    /// Joins `piece`, a part of an access that QEMU has reported, with the pending load or store if the piece continues
+    /// it. Otherwise passes the pending access to the caches, and the piece becomes the pending access.
     fn add(&mut self, piece: AccessPiece, shared: &mut ProcessState) {
         let pending = &mut self.pending[piece.kind.is_store() as usize];
         match pending {
@@ -298,7 +298,7 @@ impl State {
         shared.access(self.number, current.code, &piece, self.window.as_mut());
     }
 
-    /// Starts or ends a window of the thread, because the thread has reached `boundary`.
+    /// Starts or ends a sampled window, because the thread has executed the number of instructions in `boundary`.
     fn turn(&mut self, shared: &mut ProcessState) {
         let instructions = self.counts.instructions;
         let plan = shared.samples.plan(self.number);

@@ -32,7 +32,7 @@ pub struct Options {
     /// Number of instructions in the lead, which is recorded before each window to fill the simulated pipeline.
     pub lead: Option<u64>,
     /// Maximum size of the recording of one process, in bytes. If a recording exceeds it, the recorder drops a part of
-    /// the windows.
+    /// the recorded windows.
     pub limit: Option<u64>,
     /// Processor whose caches are simulated. `None` selects the processor of this machine, as given by
     /// [`Described::processor`].

@@ -1,5 +1,5 @@
-//! Waiting for the end of an instrumented run, and early end of a run: at a deadline, or because this process was asked
-//! to stop. At an early end, all processes of the run are ended, including orphans.
+//! Waits for the end of an instrumented run, or ends the run early: at a deadline, or because this process was asked to
+//! stop. In this case, all processes of the run are ended, including orphans.
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::process::{Child, ExitStatus};
@@ -12,8 +12,8 @@ const LOOK: Duration = Duration::from_millis(20);
 const RESCAN: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Number of successive searches without a result after which all processes of a run count as ended. One search is not
-/// enough, because a process that is being started or replaced has no command line for a moment.
+/// Number of successive searches that find no process of a run, after which all processes of the run count as ended.
+/// One search is not enough, because a process that is being started or replaced has no command line for a moment.
 const EMPTY_LOOKS: usize = 3;
 
 /// Reason why a run ended.

@@ -1,5 +1,5 @@
-//! Collective operations among ranks. In these, each rank sends data as soon as it has received the data on which they
-//! depend.
+//! Collective operations among ranks, such as an all-reduce. A rank sends data as soon as it has received the data on
+//! which it depends.
 //!
 //! The data of a rank has `bytes` bytes, and is cut into one chunk for each rank. An operation is a sequence of steps.
 //! In each step, a rank sends some chunks to some ranks, as soon as it has received all data of the previous step. A
@@ -15,8 +15,8 @@
 //! | `parameter-server` | all other ranks send the last ranks, the servers, their parts of the data, and receive the sums |
 //!
 //! `halving-doubling` requires that the number of ranks is a power of two. With `parameter-server`, each server holds
-//! the sum of a part of the data. The size of an operation is the size of each rank's data. For `all-gather` and `all-to-all`, it is the total size of
-//! all chunks.
+//! the sum of a part of the data. The size of an operation is the size of each rank's data. For `all-gather` and
+//! `all-to-all`, it is the total size of all chunks.
 
 use crate::error::WorkloadError;
 use crate::jobs::ComputedJob;

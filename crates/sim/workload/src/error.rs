@@ -22,7 +22,7 @@ impl WorkloadError {
     }
 
     /// Returns the error with the path of a table, such as `workload.jobs.0`, in front of its key. This is useful
-    /// because the checks of an application do not know which job it belongs to.
+    /// because the checks of an application do not know to which job the application belongs.
     #[must_use]
     pub fn inside(self, path: &str) -> WorkloadError {
         WorkloadError { key: format!("{path}.{}", self.key).into(), ..self }

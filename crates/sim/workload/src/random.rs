@@ -1,5 +1,5 @@
 //! Random numbers. Each purpose and each actor has a separate generator, so that an additional draw for one of them
-//! does not change the numbers that others draw.
+//! does not change the numbers that other purposes or actors draw.
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;

@@ -59,7 +59,7 @@ pub(super) fn measure(threads: usize, bytes: usize, rounds: usize) -> Result<Ban
 }
 
 /// Measures the bandwidth of reads and of copies by one thread that traverses `region` repeatedly, in 10^9 bytes per
-/// second. The region is small enough for a cache level.
+/// second. The region is small enough to stay in a cache level.
 pub(super) fn cached(region: &mut [u8], rounds: usize) -> (MeasuredSpread, MeasuredSpread) {
     let (a, b) = region.split_at_mut(region.len() / 2);
     let times = (BYTES / (a.len() + b.len())).max(1);

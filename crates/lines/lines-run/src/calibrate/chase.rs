@@ -1,4 +1,4 @@
-//! Pointer chases: sequences of loads in which each load returns the address of the next one.
+//! Pointer chases: sequences of loads in which each load returns the address of the next load.
 //!
 //! Each line of the memory contains the offset of the line that is visited next. A single chase measures the latency of
 //! a load, and several simultaneous chases measure how many cache misses overlap.

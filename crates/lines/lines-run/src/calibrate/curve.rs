@@ -129,8 +129,8 @@ fn step(points: &[LatencyPoint], limit_ns: f64) -> u64 {
     (below.bytes as f64 * (above.bytes as f64 / below.bytes as f64).powf(share)) as u64
 }
 
-/// Allocates memory for [`measure`] that is several times as large as the last cache level, so that the curve includes
-/// working sets that are served by memory.
+/// Allocates memory for [`measure`] that is several times as large as the last cache level, so that the latency curve
+/// includes working sets that memory serves.
 pub(super) fn room(
     last_level_bytes: u64,
     available_bytes: u64,

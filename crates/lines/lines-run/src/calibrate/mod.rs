@@ -159,7 +159,7 @@ fn between<'a>(memory: &'a mut Memory, levels: &[CacheLevel]) -> &'a mut [u8] {
 
 /// Returns the geometric mean of the sizes of the last two of `levels`. If these include the last level of the machine,
 /// the mean is limited to [`SHARE_OF_LAST`] times the size of the level before it. The reason for the limit is that
-/// other users share the last level, and may occupy a second later the capacity that was measured.
+/// other users share the last level, and may a second later occupy a part of the measured capacity.
 fn size_between(levels: &[CacheLevel]) -> usize {
     let sizes: Vec<f64> = levels.iter().rev().take(2).map(|level| level.effective_bytes as f64).collect();
     let mean = sizes.iter().product::<f64>().powf(1.0 / sizes.len() as f64) as usize;
@@ -261,7 +261,8 @@ impl MachineCalibration {
 
 /// Results of the measurements on one core.
 struct OneCore {
-    /// Size of the last level in bytes, or less if working sets of twice that size already come from memory.
+    /// Size of the last cache level in bytes. It is smaller than the real size if memory already serves working sets of
+    /// twice the smaller size.
     last_bytes: u64,
     frequency_ghz: MeasuredSpread,
     additions_per_ns: MeasuredSpread,

@@ -22,7 +22,7 @@ const LOADS: usize = 1 << 16;
 const ROUNDS: usize = 5;
 
 /// Returns the size of the last cache level in bytes, as `described` by the kernel. Returns a smaller size if memory
-/// already serves working sets of twice that smaller size.
+/// already serves working sets of at least twice that smaller size.
 pub(super) fn last_bytes(described: u64) -> Result<u64, CalibrateError> {
     if bypass::IS_KNOWN { smallest(described, latencies) } else { Ok(described) }
 }

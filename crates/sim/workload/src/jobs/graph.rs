@@ -23,8 +23,8 @@ const NUMBER_BYTES: u64 = 4;
 const RANK_BYTES: u64 = 8;
 /// Bytes of a component's label, which is the number of a vertex.
 const LABEL_BYTES: u64 = 4;
-/// Bytes of a cache line of the processor. Each update that is combined takes a whole line, because the other values in
-/// its line are not needed.
+/// Bytes of a cache line of the processor. The combined update of a vertex takes a whole line, because the other values
+/// in its line are not needed.
 const LINE_BYTES: u64 = 64;
 /// Damping factor (Brin and Page, 1998).
 pub const DAMPING: f64 = 0.85;
@@ -47,8 +47,8 @@ pub fn pagerank(spec: &PageRank, ranks: u32, seed: u64) -> Supersteps<f64> {
     let mut tasks: Option<Arc<Tasks>> = None;
     for _ in 0..spec.iterations {
         let mut next = vec![0.0; vertices];
-        // A vertex without outgoing edges distributes its rank to all vertices. For this, one number is sufficient, which
-        // is sent together with the end of the superstep.
+        // A vertex without outgoing edges distributes its PageRank value to all vertices. For this, one number is
+        // sufficient, which is sent together with the end of the superstep.
         let mut lost = 0.0;
         step.clear();
         for (rank, chunk) in chunks.iter().enumerate() {
@@ -110,8 +110,8 @@ struct Superstep {
     ranks: usize,
     /// Rank that owns each vertex, indexed by vertex.
     owner: Vec<u32>,
-    /// Rank that was the last to update each vertex, plus one, indexed by vertex. With it, each pair of rank and vertex
-    /// is counted only once, because ranks are processed one after the other.
+    /// Rank that was the last to update each vertex, plus one, indexed by vertex. It ensures that each pair of rank and
+    /// vertex is counted only once, because ranks are processed one after the other.
     told_by: Vec<u32>,
     /// Number of updates from each rank to each rank.
     updates: Vec<u64>,
@@ -200,7 +200,8 @@ mod tests {
         PageRank { scale: 10, degree: 8, shuffled: false, edges_per_s: 1_000_000, iterations }
     }
 
-    /// Computes PageRank without ranks: each vertex sums up the values of the vertices that have an edge to it.
+    /// Computes PageRank without partitioning the graph: each vertex sums up the values of the vertices that have an
+    /// edge to it.
     fn plain_pagerank(graph: &KroneckerGraph, iterations: u32) -> Vec<f64> {
         let n = graph.vertices();
         let mut sources = vec![Vec::new(); n as usize];

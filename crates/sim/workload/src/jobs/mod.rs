@@ -9,7 +9,7 @@
 //! | [`training`], [`model`] | data-parallel training, whose messages depend on the sizes of a model's layers |
 //! | [`key_value`], [`word_count`], [`embedding`] | a sharded key-value store, MapReduce, and DLRM's embedding tables |
 //!
-//! An application is executed, on data drawn from the seed, when its tasks are created. This is necessary because its
+//! When the tasks of an application are created, the application is executed on data drawn from the seed, because its
 //! messages depend on its data. Computing times are derived from rates that the scenario gives, because no processor is
 //! simulated.
 
@@ -69,8 +69,8 @@ pub struct RunningJobs {
     policy: Box<dyn JobPolicy>,
     demands: Vec<JobDemand>,
     racks: BladeRacks,
-    /// Number of tasks of all jobs together. Actors with lower numbers are tasks, and actors from this number on start
-    /// jobs.
+    /// Number of tasks of all jobs together. An actor of this source with a lower number is a task. An actor with this
+    /// or a higher number starts a job.
     tasks: u32,
     begun: Vec<Computing>,
     total: u64,

@@ -7,8 +7,8 @@
 //! | TinyStories-33M | Eldan and Li, 2023: configuration of the published checkpoint | 68,514,048 |
 //!
 //! The ResNets have the 10 classes of CIFAR-10 as outputs. The checkpoint of TinyStories-33M is a GPT-Neo with 4
-//! layers, hidden size 768, 50,257 words and 2,048 positions. The name TinyStories-33M states fewer parameters than the checkpoint has, because 38.6 M of its 68.5 M parameters
-//! are word embeddings.
+//! layers, hidden size 768, 50,257 words and 2,048 positions. The name TinyStories-33M states fewer parameters than the
+//! checkpoint has, because 38.6 M of its 68.5 M parameters are word embeddings.
 
 use unrack_rack::jobs::TrainingModel;
 

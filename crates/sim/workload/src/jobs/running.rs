@@ -58,7 +58,7 @@ struct Core {
     to_compute: VecDeque<u32>,
 }
 
-/// Messages in flight of a job, and the times that result from them.
+/// Counts of the messages of a job, and the total times during which messages were in flight or waited to be sent.
 #[derive(Debug, Clone, Default)]
 pub(super) struct JobTraffic {
     /// Number of messages in flight.
@@ -164,7 +164,7 @@ impl RunningJob {
         self.go_on(now);
     }
 
-    /// Returns whether the job has messages to send, or a task that sends and whose core is idle.
+    /// Returns whether the job has messages to send, or a ready task that sends and whose core is idle.
     pub(super) fn wants_to_send(&self) -> bool {
         let waits = |rank: &u32| !self.cores[*rank as usize].is_busy;
         !self.held.is_empty() || self.to_send.iter().any(waits)

@@ -17,8 +17,8 @@ use unrack_units::Time;
 
 /// Bytes of a cache line.
 pub const LINE_BYTES: u64 = 64;
-/// Maximum time between two requests of a window: one second. In real windows this time is far shorter, because a
-/// window of some ten thousand instructions takes microseconds.
+/// Maximum time between two requests of a sampled window: one second. In real windows this time is far shorter, because
+/// a window of some ten thousand instructions takes microseconds.
 const LONGEST_GAP: Time = Time::from_us(1_000_000);
 
 /// Event for which a request, or the end of a window, waits.
@@ -57,7 +57,7 @@ pub struct LineTrace {
     requests: Vec<LineMessage>,
 }
 
-/// Window of a trace, whose requests are a range of the requests of the trace.
+/// Sampled window of a trace. Its requests are a range of the requests of the trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct CheckedWindow {
     /// Range of the window's requests among the requests of the trace.

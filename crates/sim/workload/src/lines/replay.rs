@@ -35,7 +35,7 @@ pub struct LineReplay {
 struct ThreadProgress {
     /// Window that the thread is replaying.
     window: u32,
-    /// Number of windows that the thread has to replay after the current one.
+    /// Number of windows that the thread will replay after the current window.
     left: u32,
 }
 

@@ -116,8 +116,8 @@ mod tests {
     }
 
     proptest! {
-        /// Checks that the mean, the second moment and the tail of sizes, drawn at evenly spaced probabilities, are
-        /// equal to the computed values.
+        /// Takes sizes at evenly spaced probabilities. Checks that their mean, second moment and tail are equal to the
+        /// computed values.
         #[test]
         fn draws_have_the_moments_and_tail(
             shape in prop::sample::select(vec![0.7, 1.0, 1.05, 1.5, 2.0, 3.0]),

@@ -1,4 +1,4 @@
-//! Synthetic open-loop traffic: messages are submitted at drawn times, regardless of what the network does.
+//! Synthetic open-loop traffic: messages are submitted at drawn times, regardless of the state of the network.
 //!
 //! Every sender has separate random generators for the arrivals, kinds, sizes and destinations of its messages.
 //! **Load** is the payload per second that is offered to the busiest direction of any host link, including requests,

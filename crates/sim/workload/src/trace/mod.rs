@@ -33,7 +33,7 @@ pub struct TraceRow {
     pub overhead_ns: u64,
 }
 
-/// Transfers between a program's threads and remote memory, reduced to the data that a replay needs.
+/// Captured transfers between the threads of a program and remote memory, reduced to the data that a replay needs.
 ///
 /// The time of a thread between two fetches is its computing time. It is obtained from the captured times by
 /// subtracting the waiting time and the overhead of the pager (`docs/decisions/0001`).
@@ -73,7 +73,7 @@ pub struct Step {
     pub write_back: bool,
 }
 
-/// Part of a captured run that is replayed, from one time to another.
+/// Part of a captured run that is replayed: the transfers between two times of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplayWindow {
     pub from: Time,

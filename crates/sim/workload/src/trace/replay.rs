@@ -8,7 +8,7 @@
 //! waited longest for remote memory in the captured run. If threads pass work to one another, the waits of the other
 //! threads would have to be added. In this case, the predicted run time is too short.
 //!
-//! In an open-loop replay, every transfer is sent at its captured time, regardless of what the fabric does.
+//! In an open-loop replay, every transfer is sent at its captured time, regardless of the state of the fabric.
 
 use super::placement::Placement;
 use super::{CapturedTrace, Step};
@@ -91,8 +91,8 @@ impl CapturedReplay {
     /// Returns the run time of the program on each replica. It is valid after the end of the run, and only for a
     /// closed-loop replay.
     ///
-    /// The run time ends at the last completion of a fetch by the thread that represents the program, plus the
-    /// computing time of this thread after that ([`CapturedTrace::tail`]).
+    /// The program ends when the thread that represents it has completed its last fetch and then computed until its end
+    /// ([`CapturedTrace::tail`]).
     pub fn run_times(&self) -> impl Iterator<Item = Time> + '_ {
         self.ends.iter().zip(&self.starts).map(|(end, start)| *end - *start)
     }

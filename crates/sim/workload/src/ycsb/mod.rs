@@ -221,8 +221,8 @@ mod tests {
         assert_eq!((lengths.first(), lengths.last(), lengths.len()), (Some(&1), Some(&100), 100));
     }
 
-    /// The hottest record is the one onto which the first rank is scattered. Its probability also includes those of the
-    /// other ranks that are scattered onto the same record.
+    /// The hottest record is the record onto which the first rank is scattered. Its probability also includes those of
+    /// the other ranks that are scattered onto the same record.
     #[test]
     fn the_hottest_record_is_the_first_ranks() {
         const RECORDS: u64 = 100_000;
