@@ -1,8 +1,10 @@
-//! Cost of a recorded run, compared with the native run and with QEMU alone.
+//! Benchmark of the recorder: run time of a recorded program, compared with its native run and with QEMU without the
+//! plugin.
 //!
 //! Run it with `cargo build --release -p unrack-lines-plugin -p unrack-lines-kernels && cargo bench -p
-//! unrack-lines-plugin`. It prints the minimum of several passes in seconds, the nanoseconds per instruction, and the
-//! slowdown relative to the native run. The numbers include the start of QEMU.
+//! unrack-lines-plugin`. For each kernel and each way to run it, the benchmark prints the minimum of several passes in
+//! seconds, the nanoseconds per instruction, and the slowdown relative to the native run. The times include the start
+//! of QEMU.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 use unrack_lines_run::{Options, Tools, prepare};
 
-/// Kernels that are limited by memory, computation, branches or vectors.
+/// Names of the measured kernels. Their speed is limited by memory, computation, branches or vector instructions.
 const KERNELS: &[&str] = &["chase", "matmul", "sort", "triad", "string-search"];
 const PASSES: usize = 3;
 

@@ -1,4 +1,5 @@
-//! Simulated caches of the process, and the recording of what they report for each access.
+//! Cache simulation of the recorded process. While a thread records a window, which is a sampled stretch of its
+//! instructions, the outcome of each of its accesses is added to the window.
 
 use crate::code::Code;
 use crate::settings::PluginSettings;
@@ -9,10 +10,12 @@ use unrack_lines::placement::MovedBytes;
 use unrack_lines::recording::Header;
 use unrack_lines::window::{CodeFetch, LineAccess, Prefetch, RecordedWindow, ServedBy, WriteBack};
 
-/// Bits of an instruction's index in its block, because QEMU translates at most 512 instructions at once.
+/// Number of bits for an instruction's index in its block of translated code. QEMU translates at most 512 instructions
+/// at once.
 const INSTRUCTION_BITS: u32 = 9;
 
-/// Caches, placements and heat of the process.
+/// Simulated caches of the recorded process, the simulated placements of its pages, and the number of memory requests
+/// to each page (its heat).
 pub(crate) struct Caches {
     hierarchy: Hierarchy,
     heat: HeatCounts,
@@ -38,34 +41,34 @@ impl Caches {
         self.header.clone()
     }
 
-    /// Returns the counts of a thread.
+    /// Returns the cache counts of a thread, such as its hits and misses.
     pub(crate) fn counters(&self, thread: u32) -> CacheCounters {
         self.hierarchy.counters(thread)
     }
 
-    /// Resets all counts to 0, because a child process begins.
+    /// Resets all counts to 0, because a forked child process counts only its own accesses.
     pub(crate) fn forget_counts(&mut self) {
         self.hierarchy.forget_counts();
         self.heat = HeatCounts::new();
     }
 
-    /// Advances time to `instructions`, the number that all threads have executed so far.
+    /// Advances the simulated time to `instructions`, the number of instructions that all threads have executed so far.
     pub(crate) fn advance(&mut self, instructions: u64) {
         self.hierarchy.advance(instructions);
         self.heat.advance(instructions);
     }
 
-    /// Returns how often each page was requested from memory.
+    /// Returns, for each page, the number of requests for its lines that reached memory.
     pub(crate) fn heat(&self) -> HeatTables {
         self.heat.tables()
     }
 
-    /// Returns the memory that each placement has moved.
+    /// Returns, for each placement of pages, the memory that the placement has copied between near and far memory.
     pub(crate) fn moved(&self) -> Vec<MovedBytes> {
         self.hierarchy.moved()
     }
 
-    /// Sets the address ranges of 2 MiB pages.
+    /// Sets the address ranges that the program has mapped with pages of 2 MiB.
     pub(crate) fn set_huge_pages(&mut self, ranges: &[(u64, u64)]) {
         self.hierarchy.set_huge_pages(ranges);
     }
@@ -75,7 +78,8 @@ impl Caches {
         self.hierarchy.forget_page(page);
     }
 
-    /// Makes an access, and records it in the window if there is one. Returns whether memory served it.
+    /// Simulates an access of a thread to one line. If a window is given, the access and its outcome are recorded in
+    /// it. Returns whether memory, and not a cache, served the access.
     #[inline]
     pub(crate) fn access(
         &mut self,
@@ -103,7 +107,8 @@ impl Caches {
         outcome.served == ServedBy::Memory
     }
 
-    /// Fetches a code line. If the instruction cache lacks it and there is a window, the fetch is recorded.
+    /// Simulates the fetch of a code line. If the instruction cache lacks the line and a window is given, the fetch is
+    /// recorded in the window.
     #[inline]
     pub(crate) fn fetch(&mut self, thread: u32, line: u64, window: Option<&mut RecordedWindow>) {
         let Some(found) = self.hierarchy.fetch_code(thread, line) else { return };
@@ -120,7 +125,7 @@ impl Caches {
         }
     }
 
-    /// Records the lines that moved because of an access.
+    /// Records in a window which lines were written back or prefetched because of the access with index `after`.
     fn note_moved(&self, window: &mut RecordedWindow, after: usize) {
         let after = after as u32;
         let write_backs = self.hierarchy.write_backs().iter();

@@ -1,8 +1,8 @@
-//! Callbacks of QEMU: events of the program's threads.
+//! Functions that QEMU calls for events of the program's threads.
 //!
-//! A callback runs in the thread that caused the event. Each thread has its own [`Thread`], which no other thread
-//! accesses while it runs. The state that the threads share is protected by one lock, which is taken once per buffer
-//! of events.
+//! A callback runs in the thread that caused the event. The state of each thread is a [`Thread`], which other threads
+//! do not access while the thread runs. The state that the threads share is protected by one lock. A thread takes this
+//! lock once for each full buffer of events.
 
 use crate::code::Code;
 use crate::exec::{self, LeftToKernel, Request};
@@ -18,18 +18,20 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use unrack_lines::summary::RecordEnding;
 
-/// Maximum number of threads in one process. Linux's limit of mappings (`vm.max_map_count`) allows only half as many.
+/// Maximum number of threads in one process. Linux limits the mappings of a process (`vm.max_map_count`), and this
+/// limit allows only half as many threads.
 const MOST: usize = 1 << 16;
 
 /// Threads, indexed by QEMU's vCPU index.
 static THREADS: [AtomicPtr<Thread>; MOST] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST];
 
-/// Plugin, once it has started.
+/// Plugin after it has started.
 struct Plugin {
     qemu: Qemu,
     shared: Mutex<ProcessState>,
-    /// Number of turns that threads have requested. Threads process their buffers in the order of their turns. With
-    /// the lock alone, one thread could take it many times while the others wake up.
+    /// Number of turns that threads have requested. A thread requests a turn to process its buffer of events, and
+    /// threads process their buffers in the order of turns. With the lock alone, one thread could take the lock many
+    /// times while the other threads wake up.
     turns: AtomicU64,
     turn_over: Condvar,
 }
@@ -37,9 +39,9 @@ struct Plugin {
 static PLUGIN: OnceLock<Plugin> = OnceLock::new();
 
 thread_local! {
-    /// QEMU's index of this thread, as of its last system call.
+    /// QEMU's index of this thread, as of the thread's last system call.
     static INDEX: Cell<usize> = const { Cell::new(0) };
-    /// Lock that a thread holds while it forks.
+    /// Lock on the shared state. The thread that forks takes it before the fork and releases it afterwards.
     static FORKING: RefCell<Option<MutexGuard<'static, ProcessState>>> = const { RefCell::new(None) };
 }
 
@@ -88,11 +90,11 @@ impl Plugin {
     }
 }
 
-/// Returns the state of a thread.
+/// Returns the state of the thread with this index.
 ///
 /// # Safety
-/// The caller holds no other reference to the state. It runs in this thread, in a callback that was called with its
-/// index; or the thread cannot run.
+/// The caller must hold no other reference to the state. Either the caller runs in this thread, in a callback that QEMU
+/// called with this index, or the thread cannot run.
 #[inline(always)]
 unsafe fn thread(index: usize) -> Option<&'static mut Thread> {
     let thread = THREADS.get(index)?.load(Relaxed);
@@ -122,7 +124,7 @@ extern "C" fn thread_ended(_: qemu::PluginId, index: c_uint) {
     }
 }
 
-/// Frees the state of a thread that no longer runs.
+/// Frees the state of a thread that has ended or no longer exists.
 fn free(thread: *mut Thread) {
     if !thread.is_null() {
         // SAFETY: only `thread_started` stores pointers, and they come from `Box::into_raw`. The caller has swapped
@@ -146,8 +148,8 @@ extern "C" fn translated(_: qemu::PluginId, tb: *mut qemu::Tb) {
     }
 }
 
-/// Checks that guest addresses are equal to addresses of this process, because the arguments of its system calls are
-/// read through them.
+/// Checks that each guest address is equal to the address of the same byte in this process, because the recorder reads
+/// arguments of the guest's system calls at these addresses.
 fn check_addresses(shared: &mut ProcessState, translation: &qemu::TranslatedBlock<'_>) {
     let mut instructions = translation.instructions();
     let is_identical = instructions.next().is_some_and(|first| {
@@ -217,12 +219,12 @@ extern "C" fn system_call(
     }
 }
 
-/// System calls that send a signal, which may end this process without another callback: `kill`, `rt_sigqueueinfo`,
-/// `tkill`, `tgkill` and `rt_tgsigqueueinfo`, by their numbers on x86-64.
+/// System calls that send a signal: `kill`, `rt_sigqueueinfo`, `tkill`, `tgkill` and `rt_tgsigqueueinfo`, by their
+/// numbers on x86-64. The signal may end this process before QEMU calls another callback.
 const SENDS_SIGNAL: [i64; 5] = [62, 129, 200, 234, 297];
 
-/// Replaces this process by QEMU with another program. If that fails, returns whether the kernel will run a program
-/// that is not recorded.
+/// Handles an `execve` of the guest: replaces this process by a QEMU that runs the requested program. If that
+/// fails, returns whether the kernel will run the requested program instead, which is then not recorded.
 fn execute(plugin: &Plugin, thread: &mut Thread, call: i64, arguments: exec::SyscallArguments) -> bool {
     let mut shared = plugin.lock();
     let request = match shared.launcher.is_some() {
@@ -271,7 +273,7 @@ extern "C" fn ended(_: qemu::PluginId, _: *mut c_void) {
     shared.write(RecordEnding::Exit);
 }
 
-/// Takes the lock, so that no other thread holds it when the child is created.
+/// Takes the lock on the shared state, so that no other thread holds it when the child process is created.
 extern "C" fn before_fork() {
     FORKING.set(plugin().map(Plugin::lock));
 }
@@ -280,7 +282,7 @@ extern "C" fn after_fork_in_parent() {
     FORKING.set(None);
 }
 
-/// Starts the record of the child, in which only the forking thread continues.
+/// Starts the record of a child process after a fork. Only the forking thread exists in the child.
 extern "C" fn after_fork_in_child() {
     let Some(mut shared) = FORKING.take() else { return };
     let own = INDEX.get();

@@ -1,4 +1,5 @@
-//! Translated code: blocks as QEMU executes them, and as they are recorded.
+//! Translated code: blocks of the guest program's instructions, as QEMU executes them and as the recorder describes
+//! them.
 
 use crate::decode::{Decoded, Flow, InstructionDecoder};
 use crate::qemu::TranslatedBlock;
@@ -8,13 +9,13 @@ use unrack_lines::instruction::{BlockEnding, CodeBlock, MemoryUse};
 /// Block of translated code. It is never freed, because code that QEMU has generated refers to it.
 #[derive(Debug)]
 pub(crate) struct Code {
-    /// Number of the block, in the order of first translation.
+    /// Number of the block, in the order in which QEMU first translated the blocks.
     pub(crate) number: u32,
-    /// Block of the core model.
+    /// The block as the core model represents it.
     pub(crate) block: CodeBlock,
-    /// Kind of accesses of each instruction.
+    /// For each instruction, the kind of its memory accesses.
     pub(crate) sites: Box<[AccessSite]>,
-    /// Possible continuations after the last instruction.
+    /// Ways in which execution can continue after the last instruction.
     pub(crate) flow: Flow,
     /// Address of the last instruction.
     pub(crate) last: u64,
@@ -26,25 +27,25 @@ pub(crate) struct Code {
     pub(crate) function: Option<Box<str>>,
 }
 
-/// Kind of accesses of an instruction.
+/// Kind of the memory accesses of one instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AccessSite {
-    /// No access, or one that QEMU does not report: a software prefetch.
+    /// No access, or an access that QEMU does not report, namely a software prefetch.
     Silent,
     /// Loads and stores that pass through the caches.
     Cached,
-    /// Atomic load and store.
+    /// Load and store that form one atomic operation.
     Atomic,
     /// Stores that bypass the caches.
     Nontemporal,
 }
 
-/// Continuation of execution, relative to the block that was left.
+/// Reason why execution left a block, as derived from the address of the next block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockExit {
-    /// Execution continued where the last instruction leads.
+    /// The block was executed completely, and execution continued at a successor of its last instruction.
     Whole,
-    /// The last instruction is repeated.
+    /// The last instruction is a repeated string instruction, which QEMU executes once more.
     Repeated,
     /// Execution continued elsewhere, because a signal arrived.
     Interrupted,
@@ -76,7 +77,7 @@ impl Code {
         self.sites.len() as u16
     }
 
-    /// Returns how execution continued, given the address of the next block.
+    /// Returns the reason why execution left this block, given the address of the next block.
     pub(crate) fn step(&self, next: u64) -> BlockExit {
         let is_expected = match self.flow.ending {
             BlockEnding::Falls => next == self.block.behind(),
@@ -91,10 +92,11 @@ impl Code {
         }
     }
 
-    /// Returns the number of instructions that were executed before a signal, given the instruction of the last
-    /// access.
+    /// Returns the number of instructions of this block that were executed before a signal interrupted it, given the
+    /// index of the instruction that made the last access.
     ///
-    /// A fault shows in the absence of the next expected access. Other signals arrive only between blocks.
+    /// If an instruction faults, its access is missing, which marks the position of the fault. Signals without a fault
+    /// arrive only between blocks.
     pub(crate) fn executed(&self, last_access: Option<u16>) -> u16 {
         let seen = last_access.map_or(0, |index| index as usize + 1);
         let due = self.sites.iter().skip(seen).position(|site| *site != AccessSite::Silent);
@@ -111,15 +113,15 @@ fn site(decoded: &Decoded) -> AccessSite {
     }
 }
 
-/// Identity of code. Address and bytes are both needed, because QEMU may translate the same code more than once, and
-/// a program may replace code at an address.
+/// Identity of a block of code: its address and its bytes. The two are needed, because QEMU may translate the same code
+/// more than once, and a program may replace the code at an address.
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
     pc: u64,
     bytes: Box<[u8]>,
 }
 
-/// All translated code.
+/// All blocks of code that QEMU has translated, each contained once.
 pub(crate) struct Codes {
     decoder: InstructionDecoder,
     all: Vec<&'static Code>,
@@ -131,7 +133,8 @@ impl Codes {
         Codes { decoder: InstructionDecoder::new(), all: Vec::new(), known: HashMap::default() }
     }
 
-    /// Returns the code of a translation, or `None` if it has no instruction. Equal code is returned again.
+    /// Returns the recorder's block for a translation by QEMU, or `None` if the translation contains no instruction. If
+    /// the same code was translated before, the existing block is returned.
     pub(crate) fn translated(&mut self, translation: &TranslatedBlock<'_>) -> Option<&'static Code> {
         let mut bytes = Vec::new();
         let mut starts = Vec::new();
@@ -166,7 +169,7 @@ impl Codes {
         Some(code)
     }
 
-    /// Returns all code, indexed by its numbers.
+    /// Returns all blocks, indexed by block number.
     pub(crate) fn all(&self) -> &[&'static Code] {
         &self.all
     }

@@ -1,28 +1,29 @@
-//! Event buffer of a thread. Each callback of QEMU only appends one event to it, so that callbacks are fast.
+//! Event buffer of a thread. A callback from QEMU only appends one event to the buffer, so that callbacks are fast.
 //!
-//! All further processing is done when the buffer is full, and before each system call.
+//! The events are processed when the buffer is full, and before each system call.
 
 use crate::code::Code;
 use crate::qemu::AccessInfo;
 
-/// Capacity of a buffer, in events, while the process has one thread: 64 KiB.
+/// Capacity of a thread's buffer in events, while the process has only one thread. The buffer then has 64 KiB.
 const ALONE: usize = 4096;
-/// Capacity while there are more threads. It is smaller, because accesses of different threads to shared caches are
-/// interleaved at the granularity of buffers.
+/// Capacity of each thread's buffer in events, while the process has several threads. It is smaller, because the
+/// accesses of different threads to shared caches are interleaved one buffer at a time.
 const SHARED: usize = 256;
 
-/// Marks the execution of a block. No access has this value, because QEMU uses fewer than 20 bits.
+/// Value of [`Packed::info`] that marks the execution of a block. No description of an access is equal to it, because
+/// QEMU uses fewer than 20 bits.
 const BLOCK: AccessInfo = AccessInfo::MAX;
 
-/// Packed event.
+/// Event in the form in which the buffer stores it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Packed {
-    /// Address of an access, or pointer to a [`Code`].
+    /// Address of an access, or pointer to the [`Code`] of a block.
     word: u64,
     /// QEMU's description of an access, or [`BLOCK`].
     info: AccessInfo,
-    /// Index of the instruction in its block.
+    /// Index of the accessing instruction in its block.
     instruction: u32,
 }
 
@@ -48,18 +49,19 @@ impl EventBuffer {
         EventBuffer { kept: Box::new([nothing; ALONE]), count: 0, limit: ALONE }
     }
 
-    /// Sets the capacity of the buffer to that of one thread or of several. The buffer must be empty.
+    /// Sets the capacity of the buffer according to whether the process has one thread or several. The buffer must be
+    /// empty.
     pub(crate) fn share(&mut self, is_alone: bool) {
         self.limit = if is_alone { ALONE } else { SHARED };
     }
 
-    /// Appends the execution of a block. Returns whether the buffer is full.
+    /// Appends an event for the execution of a block. Returns whether the buffer is now full.
     #[inline(always)]
     pub(crate) fn block(&mut self, code: &'static Code) -> bool {
         self.push(Packed { word: code as *const Code as u64, info: BLOCK, instruction: 0 })
     }
 
-    /// Appends an access. Returns whether the buffer is full.
+    /// Appends an event for an access. Returns whether the buffer is now full.
     #[inline(always)]
     pub(crate) fn access(&mut self, instruction: u32, address: u64, info: AccessInfo) -> bool {
         self.push(Packed { word: address, info, instruction })

@@ -1,7 +1,7 @@
-//! `execve` on behalf of the guest: the plugin starts the new program under QEMU with the same plugin.
+//! `execve` on behalf of the guest: the plugin starts the new program under QEMU and with the same plugin.
 //!
-//! QEMU would pass the call to the kernel, and the new program would run outside the recorder. Programs that QEMU
-//! cannot run are left to the kernel.
+//! Without this, QEMU would pass the system call to the kernel, and the new program would run unrecorded. Programs that
+//! QEMU cannot run are left to the kernel.
 
 use crate::guest::Memory;
 use std::ffi::{CStr, CString, OsStr, c_char};
@@ -18,17 +18,17 @@ pub(crate) const EXECVEAT: i64 = 322;
 /// Flags of `execveat` (`linux/fcntl.h`).
 const AT_EMPTY_PATH: u64 = 0x1000;
 const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
-/// Directory descriptor of `execveat` that stands for the working directory.
+/// Value of `execveat`'s directory descriptor that denotes the working directory.
 const AT_FDCWD: i32 = -100;
 
-/// Command line of this QEMU up to the guest's program: path and options.
+/// First part of the command line of this QEMU: its path and its options, without the guest's program and arguments.
 pub(crate) struct Launcher {
     qemu: CString,
     options: Vec<CString>,
 }
 
-/// Returns the path of the program that this QEMU runs: the first word of its command line after `-plugin` that is
-/// neither an option nor the value of one.
+/// Returns the path of the program that this QEMU runs. In QEMU's command line, it is the first word after `-plugin`
+/// that is neither an option nor the value of an option.
 pub(crate) fn own_program() -> Option<String> {
     let line = std::fs::read("/proc/self/cmdline").ok()?;
     let mut words = line.split(|&byte| byte == 0).skip_while(|word| *word != b"-plugin").skip(2);
@@ -40,18 +40,19 @@ pub(crate) fn own_program() -> Option<String> {
     }
 }
 
-/// Request of the guest to execute a file.
+/// Request of the guest to execute a file: its path, arguments and environment.
 pub(crate) struct Request {
     path: CString,
     arguments: Vec<CString>,
     environment: Vec<CString>,
 }
 
-/// Arguments of a system call, in order.
+/// Arguments of a system call, in the order of the call.
 pub(crate) type SyscallArguments = [u64; 5];
 
 impl Launcher {
-    /// Reads the command line with which this QEMU was started. The option `-plugin` is always the last one.
+    /// Reads the command line with which this QEMU was started. The option `-plugin` is always the last of QEMU's
+    /// options.
     pub(crate) fn find() -> Option<Launcher> {
         let line = std::fs::read("/proc/self/cmdline").ok()?;
         let qemu = std::fs::read_link("/proc/self/exe").ok()?;
@@ -61,7 +62,7 @@ impl Launcher {
         Some(Launcher { qemu: CString::new(qemu.into_os_string().into_vec()).ok()?, options })
     }
 
-    /// Replaces this process by QEMU with the program. Returns only on failure.
+    /// Replaces this process by a QEMU that runs the new program. Returns only if the replacement fails.
     pub(crate) fn execute(&self, program: ResolvedProgram, environment: Vec<CString>) {
         let (kept, given) = split(environment);
         let mut arguments = self.options.clone();
@@ -82,8 +83,8 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
 }
 
 impl Request {
-    /// Reads the request of an `execve` or `execveat`. Returns `None` if its pointers are invalid or the file has no
-    /// path; the kernel then handles the call.
+    /// Reads the guest's request from the arguments of an `execve` or `execveat`. Returns `None` if a pointer is
+    /// invalid or the file has no path. In these cases, the kernel handles the system call.
     pub(crate) fn read(call: i64, arguments: SyscallArguments, binary: &Path) -> Option<Request> {
         let memory = Memory::open()?;
         let (path, rest) = match call {
@@ -101,16 +102,16 @@ impl Request {
         &self.path
     }
 
-    /// Finds the program that the kernel would run.
+    /// Finds the program that the kernel would run for this request, for example the interpreter of a script.
     ///
     /// # Errors
-    /// The reason why the request is left to the kernel.
+    /// The reason why the recorder leaves the request to the kernel.
     pub(crate) fn resolve(self) -> Result<(ResolvedProgram, Vec<CString>), LeftToKernel> {
         Ok((resolve(self.path, self.arguments)?, self.environment))
     }
 }
 
-/// Returns the path that an `execveat` denotes by its directory, path and flags.
+/// Returns the path of the file that an `execveat` selects by its directory descriptor, path and flags.
 fn path_at(memory: &Memory, arguments: SyscallArguments) -> Option<CString> {
     let [folder, path, _, _, flags] = arguments;
     let path = memory.string(path)?;
@@ -127,22 +128,23 @@ fn path_at(memory: &Memory, arguments: SyscallArguments) -> Option<CString> {
     c_string(opened(folder)?.join(OsStr::from_bytes(path.as_bytes())))
 }
 
-/// Returns the path of an open file, if it still has one. The path is used instead of the descriptor because `execve`
-/// may close the descriptor.
+/// Returns the path of an open file, or `None` if the file no longer has a path. The path is used instead of the
+/// descriptor, because `execve` may close the descriptor.
 fn opened(descriptor: i32) -> Option<PathBuf> {
     let path = std::fs::read_link(format!("/proc/self/fd/{descriptor}")).ok()?;
     path.exists().then_some(path)
 }
 
-/// Returns the path of the guest's own program if `path` is a link to it, because in this process that link leads to
-/// QEMU. Otherwise returns the result of [`descriptor`].
+/// Returns the path of the guest's own program if `path` is a link to it (`/proc/self/exe` or `/proc/PID/exe`). The link
+/// cannot be followed, because in this process it leads to QEMU. For other paths, returns the result of [`descriptor`].
 fn own_binary(path: &CStr, binary: &Path) -> Option<CString> {
     let own = format!("/proc/{}/exe", std::process::id());
     let is_own = path == c"/proc/self/exe" || path.to_bytes() == own.as_bytes();
     if is_own { c_string(binary.to_path_buf()) } else { descriptor(path) }
 }
 
-/// Returns the path of the open file that `/proc/self/fd/N` denotes, which glibc's `fexecve` uses.
+/// Returns the path of the open file that `/proc/self/fd/N` denotes. The `fexecve` of glibc executes a file by such a
+/// path.
 fn descriptor(path: &CStr) -> Option<CString> {
     let path = path.to_str().ok()?;
     let number = path.strip_prefix("/proc/self/fd/").or_else(|| path.strip_prefix("/dev/fd/"))?;

@@ -1,33 +1,34 @@
-//! Memory of the guest. It is read through the kernel, because a pointer of the program may be invalid, and
-//! dereferencing it would end the process.
+//! Access to the memory of the guest program. The recorder reads this memory through the kernel, because a pointer of
+//! the program may be invalid, and a direct read through it would end the process.
 //!
-//! Guest addresses are equal to addresses of this process, which [`is_identical`] checks.
+//! Guest addresses are equal to addresses of this process, which [`is_identical`](Memory::is_identical) checks.
 
 use std::ffi::CString;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Maximum length of a string, in bytes: the kernel's limit for one argument (`MAX_ARG_STRLEN`).
+/// Maximum length of a string that is read from the guest, in bytes: the kernel's limit for one argument
+/// (`MAX_ARG_STRLEN`).
 const LONGEST: usize = 32 * 4096;
-/// Maximum number of strings in a list.
+/// Maximum number of strings in a list that is read from the guest.
 const MOST: usize = 1 << 20;
 
-/// Memory of this process.
+/// Memory of this process, which contains the memory of the guest, opened as a file.
 pub(crate) struct Memory(File);
 
 impl Memory {
-    /// Opens the memory. Returns `None` if the kernel does not allow it.
+    /// Opens the memory of this process. Returns `None` if the kernel does not allow it.
     pub(crate) fn open() -> Option<Memory> {
         File::open("/proc/self/mem").ok().map(Memory)
     }
 
-    /// Returns whether `bytes` are stored at this address.
+    /// Returns whether the memory at this address contains exactly `bytes`.
     pub(crate) fn is_identical(&self, address: u64, bytes: &[u8]) -> bool {
         let mut found = vec![0; bytes.len()];
         self.0.read_exact_at(&mut found, address).is_ok() && found == bytes
     }
 
-    /// Reads a string that ends in NUL. Returns `None` if it cannot be read or is too long.
+    /// Reads a string that ends in NUL. Returns `None` if the memory cannot be read or the string is too long.
     pub(crate) fn string(&self, address: u64) -> Option<CString> {
         let mut bytes = Vec::new();
         let mut chunk = [0; 256];
@@ -47,8 +48,8 @@ impl Memory {
         None
     }
 
-    /// Reads a list of strings that ends in a null pointer, as `execve` takes it. A null pointer stands for an empty
-    /// list.
+    /// Reads a list of pointers to strings that ends in a null pointer, as in the arguments of `execve`. A null pointer
+    /// in place of the list denotes an empty list.
     pub(crate) fn strings(&self, address: u64) -> Option<Vec<CString>> {
         let mut strings = Vec::new();
         if address == 0 {

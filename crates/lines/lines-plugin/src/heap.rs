@@ -1,16 +1,17 @@
-//! Heap of this QEMU, which the recorder shares. It must not need new mappings while the program runs.
+//! Configuration of the heap that QEMU and the recorder share. While the program runs, this heap should need no new
+//! mappings.
 //!
 //! Linux limits the number of mappings of a process (`vm.max_map_count`). A program that uses all of them fails in
-//! `mmap`, as it does natively, and continues. QEMU and the recorder could not continue: their allocator maps memory
-//! for each large block, and at the limit their heap could not grow. Therefore the heap is enlarged by a large amount
-//! at once, which is cheap because untouched pages use no memory, and large blocks are also allocated from it.
+//! `mmap`, as in a native run, and continues. QEMU and the recorder could not continue: their allocator maps memory for
+//! each large block, and at the limit their heap could not grow. Therefore the heap grows by a large amount at once,
+//! and large blocks are also allocated from it. The large amount is cheap, because untouched pages use no memory.
 
 use libc::{M_MMAP_THRESHOLD, M_TOP_PAD, M_TRIM_THRESHOLD, c_int};
 
-/// Number of bytes by which the heap grows in advance. The recorder uses a part of them for a program with 65,530
-/// mappings.
+/// Number of bytes by which the heap grows in advance. Even for a program with 65,530 mappings, the recorder uses only
+/// a part of these bytes.
 const ROOM: c_int = 64 << 20;
-/// Size in bytes from which a block gets its own mapping: the maximum that the C library accepts.
+/// Size in bytes from which a block of the allocator gets its own mapping: the maximum that the C library accepts.
 const LARGE: c_int = 32 << 20;
 
 /// Configures the allocator. It must be called before any other function of the plugin.

@@ -1,4 +1,4 @@
-//! Plugin for QEMU's user mode, which records the loads and stores of an unmodified program.
+//! Plugin for QEMU's user mode. It records the loads and stores of an unmodified program.
 //!
 //! | module | job |
 //! |---|---|
@@ -43,8 +43,8 @@ use std::ffi::{CStr, c_char, c_int};
 #[unsafe(no_mangle)]
 pub static qemu_plugin_version: c_int = qemu::VERSION;
 
-/// Starts the plugin. Returns 0 on success. Otherwise it prints a message on standard error and returns another
-/// number, and QEMU ends.
+/// Starts the plugin. Returns 0 on success. On failure, it prints a message on standard error and returns another
+/// number, after which QEMU ends.
 ///
 /// # Safety
 /// Only QEMU may call this, with the arguments that its plugin interface specifies.

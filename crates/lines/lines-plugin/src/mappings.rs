@@ -1,7 +1,7 @@
 //! Names of the program's memory regions: files, heap, stack and anonymous mappings.
 //!
-//! The first mappings are read from `/proc/self/maps`, because QEMU itself loads the program. Later ones are derived
-//! from the system calls that change them.
+//! The first mappings are read from `/proc/self/maps`, because QEMU itself loads the program. Later mappings are
+//! derived from the system calls that change mappings.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -16,7 +16,7 @@ pub(crate) mod call {
     pub(crate) const MADVISE: i64 = 28;
 }
 
-/// Flag of `mmap` for memory without a file.
+/// Flag of `mmap` for memory that is not backed by a file.
 const MAP_ANONYMOUS: u64 = 0x20;
 /// Advice values of `madvise` that release pages, either immediately or when memory is short.
 const GIVEN_BACK: [u64; 2] = [4, 8];
@@ -30,24 +30,26 @@ const PAGE_SHIFT: u32 = 12;
 
 /// Index of a region's name.
 type RegionName = u32;
-/// Range that has no name yet. It receives the name of the function that first misses in it.
+/// Mark of a range that has no name yet. The range receives the name of the function whose access first misses in it.
 const UNNAMED: RegionName = RegionName::MAX;
 
-/// Named address ranges, with their misses.
+/// Named address ranges of the program, and the number of cache misses in each.
 pub(crate) struct Mappings {
     /// End and name of each range, keyed by its first address.
     ranges: BTreeMap<u64, (u64, RegionName)>,
-    /// Range of the last miss.
+    /// Range that contains the address of the last miss.
     last: MappedRange,
     names: Vec<Named>,
     indices: HashMap<String, RegionName>,
-    /// Pages that were accessed since they were mapped.
+    /// Pages that the program has accessed since it mapped them.
     pages: HashSet<u64>,
     /// Page of the last miss.
     last_page: u64,
-    /// Pages among these that were unmapped or replaced since [`take_gone`](Self::take_gone) was last called.
+    /// Pages that were removed from `pages` because the program unmapped or replaced them, since
+    /// [`take_gone`](Self::take_gone) was last called.
     gone: Vec<u64>,
-    /// Ranges of huge pages, and whether they changed since [`take_huge`](Self::take_huge) was last called.
+    /// Ranges of huge pages. The flag after them is set if they changed since [`take_huge`](Self::take_huge) was last
+    /// called.
     huge: Vec<(u64, u64)>,
     has_huge_changed: bool,
     new_pages: u64,
@@ -81,8 +83,8 @@ impl Mappings {
         }
     }
 
-    /// Counts a miss at `address` by the code at `pc`. A range without a name receives that of the code's function
-    /// or, if that is unknown, of its file.
+    /// Counts a miss at `address`, caused by the code at `pc`. If the range of the address has no name, it receives the
+    /// name of the code's function or, if that is unknown, of the code's file.
     pub(crate) fn count(&mut self, address: u64, function: Option<&str>, pc: u64) {
         self.touch(address >> PAGE_SHIFT);
         if !(self.last.start..self.last.end).contains(&address) {
@@ -93,8 +95,8 @@ impl Mappings {
         self.names[self.last.name as usize].misses += 1;
     }
 
-    /// Counts a page at its first miss. Counting misses is sufficient, because no cache contains a line of the page
-    /// before.
+    /// Marks a page as accessed, at the first miss in the page. Counting misses is sufficient, because before the first
+    /// miss no cache contains a line of the page.
     fn touch(&mut self, page: u64) {
         if page != self.last_page {
             self.last_page = page;
@@ -102,12 +104,12 @@ impl Mappings {
         }
     }
 
-    /// Returns the number of pages that were accessed for the first time since they were mapped.
+    /// Returns the total number of pages that the program has accessed for the first time since it mapped them.
     pub(crate) fn new_pages(&self) -> u64 {
         self.new_pages
     }
 
-    /// Forgets the pages of a range that was unmapped or replaced.
+    /// Removes the pages of a range from the accessed pages, because the range was unmapped or replaced.
     fn forget_pages(&mut self, start: u64, end: u64) {
         let gone = start >> PAGE_SHIFT..end.div_ceil(1 << PAGE_SHIFT);
         self.last_page = u64::MAX;
@@ -120,18 +122,18 @@ impl Mappings {
         }
     }
 
-    /// Removes and returns the accessed pages that were unmapped or replaced, each once.
+    /// Returns the accessed pages that the program has unmapped or replaced since the last call, each page once.
     pub(crate) fn take_gone(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.gone)
     }
 
-    /// Returns the ranges of huge pages if they changed since the last call.
+    /// Returns the ranges of huge pages, or `None` if they have not changed since the last call.
     pub(crate) fn take_huge(&mut self) -> Option<&[(u64, u64)]> {
         std::mem::take(&mut self.has_huge_changed).then_some(&self.huge[..])
     }
 
-    /// Enables or disables huge pages in a range, as far as it contains whole ones. The kernel may be short of huge
-    /// pages and use small ones instead, which cannot be detected here.
+    /// Enables or disables huge pages in those parts of a range that are whole huge pages. The kernel may use small
+    /// pages instead if huge pages are short, which the recorder cannot detect.
     fn set_huge(&mut self, start: u64, end: u64, is_huge: bool) {
         let mut others = Vec::new();
         for (first, last) in self.huge.drain(..) {
@@ -147,14 +149,14 @@ impl Mappings {
         self.has_huge_changed = true;
     }
 
-    /// Returns the names with their misses, most frequent first.
+    /// Returns the names of ranges with their misses, in descending order of misses.
     pub(crate) fn summary(&self) -> Vec<Named> {
         let mut names: Vec<Named> = self.names.iter().filter(|named| named.misses > 0).cloned().collect();
         names.sort_by(|a, b| b.misses.cmp(&a.misses).then_with(|| a.name.cmp(&b.name)));
         names
     }
 
-    /// Resets all counts to 0, because a child process begins.
+    /// Resets all counts of misses to 0, because a forked child process counts only its own misses.
     pub(crate) fn forget_counts(&mut self) {
         self.names.iter_mut().for_each(|named| (named.misses, named.ranges) = (0, Vec::new()));
         self.last = MappedRange::default();
@@ -209,7 +211,7 @@ impl Mappings {
         index
     }
 
-    /// Adds mappings of this process that are not known yet.
+    /// Adds the mappings in `/proc/self/maps` that are not known yet.
     fn read(&mut self) {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
         for (start, end, path) in maps.lines().filter_map(mapping) {
@@ -221,7 +223,7 @@ impl Mappings {
         }
     }
 
-    /// Updates the mappings after a system call.
+    /// Updates the mappings after a system call that changed them.
     pub(crate) fn changed(&mut self, call: i64, arguments: &[u64; 6], result: i64) {
         let is_error = (-4095..0).contains(&result);
         if is_error {
@@ -269,7 +271,7 @@ impl Mappings {
         }
     }
 
-    /// Replaces the memory of a range by a new mapping, or by none.
+    /// Replaces the memory of a range: by a new mapping with this name, or by no mapping if there is no name.
     fn set(&mut self, start: u64, end: u64, name: Option<RegionName>) {
         if start < end {
             self.forget_pages(start, end);
@@ -280,7 +282,7 @@ impl Mappings {
         }
     }
 
-    /// Sets or removes the name of a range. Parts of known ranges beyond it keep their names.
+    /// Sets or removes the name of a range. If a known range is only partly in it, the remaining parts keep their name.
     fn rename(&mut self, start: u64, end: u64, name: Option<RegionName>) {
         self.last = MappedRange::default();
         let overlapping = self.ranges.range(..end).rev().take_while(|(_, (other, _))| *other > start);
@@ -300,7 +302,7 @@ impl Mappings {
     }
 }
 
-/// Adds a range to a list of ranges. It replaces a known range with the same first address, because heaps grow.
+/// Adds a range to a list of ranges. A listed range with the same first address is replaced, because heaps grow.
 fn note(ranges: &mut Vec<(u64, u64)>, (start, end): (u64, u64)) {
     match ranges.iter_mut().find(|(known, _)| *known == start) {
         Some((_, known)) => *known = end.max(*known),

@@ -1,4 +1,4 @@
-//! State that all threads of the process share: its caches, its recorder, and its memory regions.
+//! State that all threads of the recorded process share: the simulated caches, the recorder, and the memory regions.
 
 use crate::caches::Caches;
 use crate::code::{Code, Codes};
@@ -16,40 +16,41 @@ use unrack_lines::hierarchy::CacheCounters;
 use unrack_lines::summary::{LeftProgram, Named, RecordEnding, SampleSummary, Summary, ThreadSummary};
 use unrack_lines::window::RecordedWindow;
 
-/// Longest time between two summaries while the process runs. Summaries are written during the run because a signal
-/// may end the process at any time.
+/// Maximum time between two writes of the summary file while the process runs. The summary is written repeatedly,
+/// because a signal may end the process at any time.
 const REFRESH: Duration = Duration::from_secs(1);
-/// A summary is also written when the number of instructions has grown by one part in this many.
+/// The summary is also written when the number of executed instructions has grown by one part in `GROWTH` since the
+/// last write.
 const GROWTH: u64 = 8;
-/// Number of event buffers between two reads of the clock.
+/// Number of event buffers that are processed between two reads of the clock.
 const LOOK: u32 = 256;
-/// Maximum number of functions in a summary.
+/// Maximum number of functions in the summary.
 const FUNCTIONS: usize = 1000;
 
-/// State that the threads share.
+/// State that the threads of the recorded process share.
 pub(crate) struct ProcessState {
     settings: PluginSettings,
     /// Command line of this QEMU, if it is known.
     pub(crate) launcher: Option<Launcher>,
     pub(crate) codes: Codes,
-    /// Number of completed turns. Threads process their buffers one after another, in the order of turns.
+    /// Number of completed turns. In each turn, one thread processes its event buffer.
     pub(crate) turn: u64,
     pub(crate) samples: ThreadSamples,
     pub(crate) mappings: Mappings,
     caches: Caches,
     recorder: Recorder,
     file: SummaryFile,
-    /// Path of the program.
+    /// Path of the guest program.
     pub(crate) program: String,
-    /// Whether it was checked that guest addresses are equal to addresses of this process.
+    /// Whether the recorder has already checked that guest addresses are equal to addresses of this process.
     pub(crate) is_checked: bool,
-    /// Counts of each thread as of its last buffer, indexed by thread number.
+    /// Counts of each thread after its last processed event buffer, indexed by thread number.
     threads: Vec<ThreadCounts>,
     /// Instructions executed by all threads.
     instructions: u64,
     /// Number of running threads.
     alive: u32,
-    /// Misses to memory, indexed by the number of the code.
+    /// Number of cache misses that memory served, for each block of code, indexed by block number.
     misses: Vec<u64>,
     left: Vec<LeftProgram>,
     error: Option<String>,
@@ -57,10 +58,11 @@ pub(crate) struct ProcessState {
     /// Start time in nanoseconds of `CLOCK_MONOTONIC`, which is the same clock in all processes.
     start_ns: u64,
     system_calls: u64,
-    /// Time of the last summary, and number of instructions at which the next one is due at the latest.
+    /// Time at which the summary was last written. The field after it is the number of instructions at which the next
+    /// write is due at the latest.
     written: Instant,
     next_summary: u64,
-    /// Number of event buffers since the last read of the clock.
+    /// Number of event buffers that were processed since the clock was last read.
     buffers: u32,
 }
 
@@ -68,7 +70,7 @@ impl ProcessState {
     /// Starts the record of this process.
     ///
     /// # Errors
-    /// If its file cannot be written, or its caches cannot be simulated.
+    /// If the summary file cannot be written, or the caches cannot be simulated with these settings.
     pub(crate) fn new(settings: PluginSettings, program: String) -> Result<ProcessState, String> {
         let file = SummaryFile::create(&settings.out)?;
         let caches = Caches::new(&settings)?;
@@ -103,7 +105,7 @@ impl ProcessState {
         Ok(shared)
     }
 
-    /// Starts the record of a child of this process, which has one thread.
+    /// Starts the record of a forked child process, which has only the forking thread.
     pub(crate) fn begin_child(&mut self) {
         match SummaryFile::create(&self.settings.out) {
             Ok(file) => self.file = file,
@@ -133,7 +135,7 @@ impl ProcessState {
         self.threads.len() as u32 - 1
     }
 
-    /// Updates the counts of a thread. They are final if the thread has ended.
+    /// Replaces the counts of a thread by newer ones. If the thread has ended, the counts are final.
     pub(crate) fn set_counts(&mut self, thread: u32, counts: ThreadCounts, has_ended: bool) {
         let before = std::mem::replace(&mut self.threads[thread as usize], counts);
         self.instructions += counts.instructions - before.instructions;
@@ -160,12 +162,12 @@ impl ProcessState {
         }
     }
 
-    /// Returns whether at most one thread is running.
+    /// Returns whether the process has at most one running thread.
     pub(crate) fn is_alone(&self) -> bool {
         self.alive <= 1
     }
 
-    /// Passes an access to the caches, and to the window if one is recorded.
+    /// Simulates an access in the caches, and records it in the window if one is given.
     #[inline]
     pub(crate) fn access(
         &mut self,
@@ -179,7 +181,7 @@ impl ProcessState {
         }
     }
 
-    /// Fetches a code line, and records it in the window if there is one.
+    /// Simulates the fetch of a code line, and records it in the window if one is given.
     #[inline]
     pub(crate) fn fetch(&mut self, thread: u32, line: u64, window: Option<&mut RecordedWindow>) {
         self.caches.fetch(thread, line, window);
@@ -206,28 +208,30 @@ impl ProcessState {
         }
     }
 
-    /// Appends a window to the recording.
+    /// Appends a completed window to the recording.
     pub(crate) fn record(&mut self, window: &RecordedWindow) {
         self.recorder.append(window, self.codes.all(), &mut self.samples);
     }
 
-    /// Records that the kernel was asked to run a program outside the recorder.
+    /// Adds a record that the recorder left an `execve` of the guest to the kernel, so that the new program would run
+    /// unrecorded.
     pub(crate) fn leave_program(&mut self, path: String, left: LeftToKernel) {
         self.left.push(LeftProgram { path, reason: left.reason().into() });
         self.write(RecordEnding::Exec);
     }
 
-    /// Removes the last such record, because the kernel rejected the request.
+    /// Removes the last record made by [`leave_program`](Self::leave_program), because the kernel rejected the `execve`
+    /// and the current program continues.
     pub(crate) fn keep_program(&mut self) {
         self.left.pop();
     }
 
-    /// Records the error that stops the recording. Later errors are ignored.
+    /// Stores the error that stops the recording. If an error is stored already, it is kept.
     pub(crate) fn fail(&mut self, why: String) {
         self.error.get_or_insert(why);
     }
 
-    /// Writes the summary.
+    /// Writes the summary file.
     pub(crate) fn write(&self, ending: RecordEnding) {
         // An error is ignored, because the program must continue without a record. A reader finds the previous
         // summary.
@@ -266,7 +270,7 @@ impl ProcessState {
         numbered.map(summary).collect()
     }
 
-    /// Returns the functions with the most misses.
+    /// Returns the functions of the program with the most misses.
     fn functions(&self) -> Vec<Named> {
         let mut sums: HashMap<&str, u64> = HashMap::default();
         for (code, misses) in self.codes.all().iter().zip(&self.misses).filter(|(_, misses)| **misses > 0) {

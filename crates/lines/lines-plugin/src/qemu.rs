@@ -1,7 +1,7 @@
 //! Functions of QEMU that a plugin calls, from version 1 of the plugin interface (`qemu-plugin.h`, QEMU 4.2 to 8.2).
 //!
-//! They are looked up when the plugin is loaded. A QEMU that lacks one is therefore rejected with a message instead
-//! of failing at the first call. In addition, the unit tests need no QEMU.
+//! The functions are looked up by name when the plugin is loaded. Therefore a QEMU that lacks one of them is rejected
+//! with a message, instead of failing at the first call. The lookup also allows the unit tests to run without QEMU.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
@@ -14,7 +14,7 @@ const LOADS_AND_STORES: c_int = 3;
 
 /// Identifier that QEMU assigns to a plugin.
 pub(crate) type PluginId = u64;
-/// Opaque description of an access. It is the same for each execution of the same instruction.
+/// QEMU's opaque description of an access. It is the same for each execution of the same instruction.
 pub(crate) type AccessInfo = u32;
 
 /// Opaque translation block.
@@ -29,7 +29,7 @@ pub(crate) struct Insn {
     _opaque: [u8; 0],
 }
 
-/// Description of QEMU that is passed to `qemu_plugin_install`: the first fields of `qemu_info_t`.
+/// Information about QEMU that QEMU passes to `qemu_plugin_install`: the first fields of `qemu_info_t`.
 #[repr(C)]
 pub(crate) struct Info {
     pub(crate) target_name: *const c_char,
@@ -46,16 +46,17 @@ pub(crate) type OfSystemCall = extern "C" fn(PluginId, c_uint, i64, u64, u64, u6
 pub(crate) type OfReturn = extern "C" fn(PluginId, c_uint, i64, i64);
 pub(crate) type OfExit = extern "C" fn(PluginId, *mut c_void);
 
-/// Declares the functions that are looked up. Each is named as in QEMU, without the prefix `qemu_plugin_`.
+/// Declares the functions of QEMU that are looked up. Each has the name that it has in QEMU, without the prefix
+/// `qemu_plugin_`.
 macro_rules! functions {
     ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// Functions of QEMU, named without the prefix `qemu_plugin_`.
+        /// Pointers to functions of QEMU, named without the prefix `qemu_plugin_`.
         pub(crate) struct Qemu {
             $($name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
         }
 
         impl Qemu {
-            /// Looks the functions up in this process.
+            /// Looks up the functions among the symbols of this process.
             ///
             /// # Errors
             /// The name of the first function that is missing.
@@ -100,7 +101,7 @@ fn address(name: &str) -> Option<*mut c_void> {
     (!found.is_null()).then_some(found)
 }
 
-/// Callbacks that a plugin registers once.
+/// Callbacks that the plugin registers once, when it starts.
 pub(crate) struct Callbacks {
     pub(crate) thread_started: ThreadCallback,
     pub(crate) thread_ended: ThreadCallback,
@@ -125,14 +126,15 @@ impl Qemu {
         }
     }
 
-    /// Returns how many bytes an access with this description loads or stores, and whether it is a store.
+    /// Returns the number of bytes that an access with this description loads or stores, and whether the access is a
+    /// store.
     pub(crate) fn access(&self, info: AccessInfo) -> (u8, bool) {
         // SAFETY: both functions accept any value that QEMU has passed to a callback.
         let (shift, is_store) = unsafe { ((self.mem_size_shift)(info), (self.mem_is_store)(info)) };
         (1u8.checked_shl(shift).unwrap_or(64), is_store)
     }
 
-    /// Returns the block that is being translated.
+    /// Returns the block that QEMU is translating.
     ///
     /// # Safety
     /// `tb` must be the pointer that QEMU passed to the translation callback that is running.
@@ -141,14 +143,14 @@ impl Qemu {
     }
 }
 
-/// Block that is being translated.
+/// Block that QEMU is translating.
 pub(crate) struct TranslatedBlock<'a> {
     qemu: &'a Qemu,
     tb: *mut Tb,
 }
 
 impl<'a> TranslatedBlock<'a> {
-    /// Returns the instructions in order.
+    /// Returns the instructions of the block, in order.
     pub(crate) fn instructions(&self) -> impl Iterator<Item = Translated<'a>> + use<'a> {
         let (qemu, tb) = (self.qemu, self.tb);
         // SAFETY: `tb` is valid while the translation callback runs, by the contract of `Qemu::translation`.
@@ -160,14 +162,14 @@ impl<'a> TranslatedBlock<'a> {
         })
     }
 
-    /// Registers `callback` to be called with `data` at each execution of the block.
+    /// Registers `callback`, which QEMU calls with `data` at each execution of the block.
     pub(crate) fn at_execution(&self, callback: OfBlock, data: *mut c_void) {
         // SAFETY: `tb` is valid, by the contract of `Qemu::translation`.
         unsafe { (self.qemu.register_vcpu_tb_exec_cb)(self.tb, callback, NO_REGISTERS, data) }
     }
 }
 
-/// Instruction that is being translated.
+/// Instruction that QEMU is translating.
 pub(crate) struct Translated<'a> {
     qemu: &'a Qemu,
     insn: *mut Insn,
@@ -189,7 +191,8 @@ impl Translated<'_> {
         }
     }
 
-    /// Returns the name of the function that contains the instruction, if the program's symbol table has one.
+    /// Returns the name of the function that contains the instruction, or `None` if the program's symbol table does not
+    /// name it.
     pub(crate) fn symbol(&self) -> Option<&CStr> {
         // SAFETY: QEMU returns null, or a string that remains valid until the process ends.
         unsafe {
@@ -198,7 +201,7 @@ impl Translated<'_> {
         }
     }
 
-    /// Registers `callback` to be called with `data` at each load and store of the instruction.
+    /// Registers `callback`, which QEMU calls with `data` at each load and store of the instruction.
     pub(crate) fn at_access(&self, callback: OfAccess, data: *mut c_void) {
         // SAFETY: the instruction is valid, by the contract of `Qemu::translation`.
         unsafe { (self.qemu.register_vcpu_mem_cb)(self.insn, callback, NO_REGISTERS, LOADS_AND_STORES, data) }

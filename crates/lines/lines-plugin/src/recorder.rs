@@ -1,4 +1,5 @@
-//! Recorder of a process, which appends windows to its file and keeps the file below its size limit.
+//! Recorder of a process. It appends the sampled windows of the threads to the recording file, and keeps the file below
+//! its size limit.
 
 use crate::code::Code;
 use crate::sampling::ThreadSamples;
@@ -10,29 +11,30 @@ use unrack_lines::instruction::CodeBlock;
 use unrack_lines::recording::{Header, Reader, RecordingError, RecordingWriter};
 use unrack_lines::window::RecordedWindow;
 
-/// Maximum number of windows in a file. With half as many, the confidence interval is about 2 % wide.
+/// Maximum number of sampled windows in a recording. With half this number, the confidence intervals of estimates from
+/// the recording are about 2 % wide.
 const WINDOWS: u64 = 1000;
 
 /// Recorder of one process.
 pub(crate) struct Recorder {
-    /// Path of the file, which is shared with the open recording.
+    /// Path of the recording file, which is shared with the open recording.
     path: Arc<Mutex<PathBuf>>,
     header: Header,
     limit: u64,
     /// Open recording; `None` before the first window and after an error.
     file: Option<RecordingWriter<Appended>>,
-    /// Code number of each block in the file.
+    /// Code number of each block in the file, in the order of the file.
     order: Vec<u32>,
     /// Whether a block is in the file, indexed by its code number.
     is_written: Vec<bool>,
-    /// Windows in the file.
+    /// Number of windows in the file.
     windows: u64,
-    /// First error. No more windows are recorded after it.
+    /// First error of the recorder. After an error, the recorder appends no more windows.
     error: Option<String>,
 }
 
-/// File that is opened anew for each record. A file that stays open would occupy a descriptor, which the program
-/// could close or pass on.
+/// Recording file that is opened anew for each write. A file that stays open would occupy a descriptor, which the
+/// program could close or pass on to another process.
 struct Appended(Arc<Mutex<PathBuf>>);
 
 impl Write for Appended {
@@ -48,7 +50,7 @@ impl Write for Appended {
 }
 
 impl Recorder {
-    /// Creates a recorder whose file at `path` holds at most `limit` bytes and [`WINDOWS`] windows.
+    /// Creates a recorder. Its file at `path` holds at most `limit` bytes and at most [`WINDOWS`] windows.
     pub(crate) fn new(path: PathBuf, header: Header, limit: u64) -> Recorder {
         Recorder {
             path: Arc::new(Mutex::new(path)),
@@ -62,18 +64,18 @@ impl Recorder {
         }
     }
 
-    /// Returns the number of windows in the file.
+    /// Returns the number of windows in the recording.
     pub(crate) fn windows(&self) -> u64 {
         self.windows
     }
 
-    /// Returns the reason why windows are missing; `None` if none are.
+    /// Returns the error that prevented the recording of further windows, or `None` if no window is missing.
     pub(crate) fn error(&self) -> Option<&str> {
         self.error.as_deref()
     }
 
-    /// Appends a window. If the file becomes too large, it is thinned, together with the samples of the threads that
-    /// have the most windows.
+    /// Appends a window to the recording. If the file then exceeds its limits, the recorder thins the samples of the
+    /// threads that have the most windows, and removes the dropped windows from the file.
     pub(crate) fn append(
         &mut self,
         window: &RecordedWindow,
@@ -120,7 +122,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Replaces the file by one that only contains the windows that are still in the samples.
+    /// Replaces the recording file by one that contains only the windows that still belong to the samples.
     fn thin(&mut self, codes: &[&'static Code], samples: &mut ThreadSamples) -> Result<(), RecordingError> {
         let path = self.path();
         let mut old = Reader::new(BufReader::new(File::open(&path).map_err(io)?))?;

@@ -1,30 +1,30 @@
-//! Systematic sampling: selection of the instructions at which windows of a thread begin.
+//! Systematic sampling: selects the instructions at which the recorded windows of a thread begin.
 //!
-//! Source: Wunderlich et al., SMARTS, ISCA 2003, section 3. Windows have a fixed length and a fixed distance, and the
-//! first one begins at a random position.
+//! Source: Wunderlich et al., SMARTS, ISCA 2003, section 3. The windows of a thread have a fixed length and a fixed
+//! distance, and the first window begins at a random position.
 //!
-//! When a recording exceeds its limit, every second window is dropped and the distance is doubled. The remaining
-//! windows are again a systematic sample. Which half remains is chosen at random, so that every instruction has the
-//! same probability of being sampled.
+//! When a recording exceeds its limit, every second window is dropped and the distance between windows is doubled. The
+//! remaining windows are again a systematic sample. Whether the windows at even or at odd positions remain is chosen at
+//! random, so that every instruction has the same probability of being sampled.
 //!
-//! Each thread has its own distance. Otherwise a thread that executes many instructions would displace the windows of
-//! a thread that executes few and mostly waits for memory. For the same reason, only the threads with the most
-//! windows are thinned.
+//! Each thread has its own distance between windows. Otherwise the windows of a thread that executes many instructions
+//! would displace the windows of a thread that executes few, because it mostly waits for memory. For the same reason,
+//! only the threads with the most windows are thinned.
 
 use unrack_basis::SplitMix64;
 
-/// Distance and length of windows, in instructions.
+/// Distance and length of the windows of a thread, in instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WindowPlan {
     /// Distance between the beginnings of successive windows.
     pub(crate) period: u64,
-    /// Length of a window, without its lead.
+    /// Length of a window, excluding its lead.
     pub(crate) window: u64,
-    /// Length of the lead before a window, which fills the pipeline.
+    /// Length of the lead, which is recorded before each window to fill the simulated pipeline.
     pub(crate) lead: u64,
 }
 
-/// Sample of a thread: windows begin at `phase + k * period`.
+/// Sample of one thread. Its windows begin at `phase + k * period` instructions, for each whole number `k`.
 #[derive(Clone, Debug)]
 pub(crate) struct SamplingWindows {
     plan: WindowPlan,
@@ -33,20 +33,21 @@ pub(crate) struct SamplingWindows {
 }
 
 impl SamplingWindows {
-    /// Chooses the position of the first window at random.
+    /// Creates the sample of a thread, and chooses the position of the first window at random.
     pub(crate) fn new(plan: WindowPlan, seed: u64) -> SamplingWindows {
         let mut random = SplitMix64::new(seed);
         let phase = random.next_u64() % plan.period;
         SamplingWindows { plan, phase, random }
     }
 
-    /// Returns the first beginning of a window at or after `instructions`.
+    /// Returns the position at which the first window at or after `instructions` begins.
     pub(crate) fn next(&self, instructions: u64) -> u64 {
         let behind = instructions.saturating_sub(self.phase);
         self.phase + behind.div_ceil(self.plan.period) * self.plan.period
     }
 
-    /// Drops every second window. Which half is dropped is chosen at random.
+    /// Drops every second window and doubles the distance. Whether the windows at even or at odd positions are dropped
+    /// is chosen at random.
     fn halve(&mut self) {
         if self.random.next_u64() & 1 == 1 {
             self.phase += self.plan.period;
@@ -54,8 +55,8 @@ impl SamplingWindows {
         self.plan.period *= 2;
     }
 
-    /// Returns whether a window that began at `start` belongs to the sample. A window begins at the first block
-    /// boundary after the selected instruction, which is less than a window later.
+    /// Returns whether a recorded window that began at `start` belongs to the sample. A recorded window begins at the
+    /// first block boundary after the selected instruction, which is less than the length of a window later.
     pub(crate) fn has(&self, start: u64) -> bool {
         start >= self.phase && (start - self.phase) % self.plan.period < self.plan.window + self.plan.lead
     }
@@ -72,35 +73,35 @@ pub(crate) struct ThreadSamples {
 #[derive(Clone, Debug)]
 struct ThreadSample {
     sample: SamplingWindows,
-    /// Number of windows in the recording.
+    /// Number of this thread's windows in the recording.
     windows: u64,
 }
 
 impl ThreadSamples {
-    /// Creates the samples of a process without threads.
+    /// Creates the samples of a process that has no threads yet.
     pub(crate) fn new(plan: WindowPlan, seed: u64) -> ThreadSamples {
         ThreadSamples { plan, seed, threads: Vec::new() }
     }
 
-    /// Returns the samples of a child of this process, which has one thread.
+    /// Returns the samples of a forked child of this process, which has one thread.
     pub(crate) fn of_child(&self) -> ThreadSamples {
         let mut child = ThreadSamples::new(self.plan, self.seed);
         child.add_thread();
         child
     }
 
-    /// Adds a thread, and chooses the position of its first window at random.
+    /// Adds a thread, and chooses the position of the thread's first window at random.
     pub(crate) fn add_thread(&mut self) {
         let seed = self.seed ^ (self.threads.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.threads.push(ThreadSample { sample: SamplingWindows::new(self.plan, seed), windows: 0 });
     }
 
-    /// Returns the distance and the length of a thread's windows.
+    /// Returns the current distance and length of a thread's windows.
     pub(crate) fn plan(&self, thread: u32) -> WindowPlan {
         self.sample(thread).plan
     }
 
-    /// Returns the first beginning of a thread's window at or after `instructions`.
+    /// Returns the position at which a thread's first window at or after `instructions` begins.
     pub(crate) fn next(&self, thread: u32, instructions: u64) -> u64 {
         self.sample(thread).next(instructions)
     }
@@ -110,18 +111,18 @@ impl ThreadSamples {
         self.sample(thread).has(start)
     }
 
-    /// Returns the number of a thread's windows in the recording.
+    /// Returns the number of a thread's windows that are in the recording.
     pub(crate) fn windows(&self, thread: u32) -> u64 {
         self.threads[thread as usize].windows
     }
 
-    /// Counts a window that was recorded.
+    /// Counts a window of a thread that was appended to the recording.
     pub(crate) fn count(&mut self, thread: u32) {
         self.threads[thread as usize].windows += 1;
     }
 
-    /// Drops every second window of each thread that has more than half as many windows as the thread with the most.
-    /// All counts are reset to 0, because the caller counts the remaining windows again.
+    /// Drops every second window of those threads that have more than half the windows of the thread with the most. The
+    /// counts of windows of all threads are reset to 0, because the caller counts the remaining windows again.
     pub(crate) fn thin(&mut self) {
         let most = self.threads.iter().map(|thread| thread.windows).max().unwrap_or(0);
         for thread in &mut self.threads {

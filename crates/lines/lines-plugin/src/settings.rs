@@ -6,14 +6,14 @@ use std::str::FromStr;
 use unrack_lines::placement::PagePlacement;
 use unrack_lines::processor::Processor;
 
-/// Settings of a run.
+/// Settings of a recorded run. The name of each argument is in parentheses.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PluginSettings {
-    /// Directory of the records (`out`).
+    /// Directory for the summaries and recordings (`out`).
     pub(crate) out: PathBuf,
     /// Initial distance and length of windows (`period`, `window`, `lead`).
     pub(crate) plan: WindowPlan,
-    /// Seed of the sample (`seed`).
+    /// Seed for the random positions of windows (`seed`).
     pub(crate) seed: u64,
     /// Maximum size of a recording, in bytes (`limit`).
     pub(crate) limit: u64,
@@ -21,29 +21,32 @@ pub(crate) struct PluginSettings {
     pub(crate) processor: Processor,
     /// Number of simulated cores, each with private caches, to which threads are assigned in turn (`cores`).
     pub(crate) cores: u32,
-    /// Placements of pages, separated by `+` (`placements`).
+    /// Simulated placements of pages, separated by `+` (`placements`).
     pub(crate) placements: Vec<PagePlacement>,
 }
 
-/// Instructions between the beginnings of successive windows, before a recording reaches its limit. A run of 30
-/// million instructions, which takes a hundredth of a second, has the 30 windows that a confidence interval needs.
+/// Default number of instructions between the beginnings of successive windows, before a recording reaches its limit. A
+/// run of 30 million instructions, which takes a hundredth of a second, then has the 30 windows that a confidence
+/// interval needs.
 const PERIOD: u64 = 1_000_000;
-/// Instructions of a window. Wunderlich et al., SMARTS, ISCA 2003, figure 5, use 1000. Far memory is up to ten times
-/// slower than their memory, and a window has to contain many overlapping misses.
+/// Default length of a window, in instructions. Wunderlich et al., SMARTS, ISCA 2003, figure 5, use 1000. Far memory is
+/// up to ten times slower than the memory in their study, and a window has to contain many overlapping misses.
 const WINDOW: u64 = 16_000;
-/// Instructions of the lead. SMARTS, section 4.4, uses 2000 for a core of 128 entries, whereas reorder buffers now
-/// have up to 512.
+/// Default length of the lead before a window, in instructions. SMARTS, section 4.4, uses 2000 for a core whose reorder
+/// buffer has 128 entries, whereas reorder buffers now have up to 512 entries.
 const LEAD: u64 = 4_000;
-/// Minimum period and window, longer than any block.
+/// Minimum distance and minimum length of windows, in instructions. It is larger than the longest block of translated
+/// code.
 const SHORTEST: u64 = 1024;
-/// Maximum bytes of a recording: about 1500 windows of a program whose accesses compress badly.
+/// Default maximum size of a recording, in bytes: enough for about 1500 windows of a program whose accesses compress
+/// badly.
 const LIMIT: u64 = 128 << 20;
 
 impl PluginSettings {
     /// Parses the arguments.
     ///
     /// # Errors
-    /// A description of the fault and its position.
+    /// A description of the fault in the arguments, and its position.
     pub(crate) fn parse<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<PluginSettings, String> {
         let mut out = None;
         let mut plan = WindowPlan { period: PERIOD, window: WINDOW, lead: LEAD };

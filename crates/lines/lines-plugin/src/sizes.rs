@@ -1,11 +1,12 @@
-//! Cache of access sizes, so that QEMU is asked only once for each description of an access.
+//! Cache of access sizes. With it, the recorder asks QEMU only once for the size of each description of an access.
 
 use crate::qemu::{AccessInfo, Qemu};
 
-/// Number of cached descriptions, a power of two. A program has a few dozen.
+/// Number of descriptions of accesses that the cache can hold, a power of two. The accesses of a program have a few
+/// dozen different descriptions.
 const ENTRIES: usize = 64;
 
-/// Direct-mapped cache of sizes and directions.
+/// Direct-mapped cache. It maps QEMU's description of an access to the size of the access and to whether it is a store.
 pub(crate) struct SizeCache([(AccessInfo, u8, bool); ENTRIES]);
 
 impl SizeCache {
@@ -14,7 +15,7 @@ impl SizeCache {
         SizeCache([(0, 0, false); ENTRIES])
     }
 
-    /// Returns the number of bytes of an access, and whether it is a store.
+    /// Returns the number of bytes of an access, and whether the access is a store.
     #[inline]
     pub(crate) fn access(&mut self, info: AccessInfo, qemu: &Qemu) -> (u8, bool) {
         let entry = &mut self.0[(info ^ info >> 5 ^ info >> 13) as usize % ENTRIES];

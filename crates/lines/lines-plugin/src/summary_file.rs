@@ -1,6 +1,6 @@
-//! Summary file `PID-N.json`, which is stored next to the recording `PID-N.lines`.
+//! Summary file `PID-N.json` of a recorded process, which is stored next to its recording `PID-N.lines`.
 //!
-//! `N` distinguishes the successive programs of one process, and processes that had the same process ID.
+//! `N` distinguishes the successive programs of one process, and different processes that had the same process ID.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use unrack_lines::heat::HeatTables;
 use unrack_lines::summary::Summary;
 
-/// Maximum value of `N`.
+/// Maximum value of `N` in the name of a summary file.
 const MOST: u32 = 1 << 20;
 
 /// Path of a summary file.
@@ -32,13 +32,13 @@ impl SummaryFile {
         Err(format!("{}: too many records of process {pid}", folder.display()))
     }
 
-    /// Returns the path of the recording.
+    /// Returns the path of the recording that belongs to the summary file.
     pub(crate) fn recording(&self) -> PathBuf {
         self.0.with_extension("lines")
     }
 
-    /// Replaces the content of the summary file and of the heat file next to it. Each is written to a temporary file
-    /// and then renamed.
+    /// Replaces the content of the summary file and of the heat file next to it. Each content is written to a temporary
+    /// file, which is then renamed.
     ///
     /// # Errors
     /// If a file cannot be written.

@@ -1,4 +1,4 @@
-//! State of a thread, which converts its events to executions of blocks and accesses to lines.
+//! State of a recorded thread. It converts the thread's events to executions of blocks and to accesses to cache lines.
 
 use crate::code::{AccessSite, BlockExit as Continuation, Code};
 use crate::events::{Event, EventBuffer};
@@ -13,13 +13,13 @@ use unrack_lines::window::{BlockStep, RecordedWindow};
 /// Bytes of a line.
 const LINE: u64 = 64;
 
-/// Number of accesses of a repeated instruction after which the next line starts a new step. There are one or two
-/// accesses per line, so a step covers about one line, as in processors with fast strings (Intel, Optimization
-/// Reference Manual, 3.7.6).
+/// Number of accesses by a repeated string instruction after which an access to another line starts a new step of the
+/// recording. Such an instruction makes one or two accesses per line. A step therefore covers about one line, as in
+/// processors with fast strings (Intel, Optimization Reference Manual, 3.7.6).
 const REPEATED: u32 = 2;
 
-/// Number of instructions before a window during which the branch predictor is trained. They contain some 100,000
-/// branches, which fill the predictor's tables of 10,000 entries.
+/// Number of instructions before a window during which the branch predictor is trained. These instructions contain some
+/// 100,000 branches, which fill the predictor's tables of 10,000 entries.
 const TRAINING: u64 = 500_000;
 
 /// Recorded thread of the program.
@@ -28,7 +28,8 @@ pub(crate) struct Thread {
     pub(crate) events: EventBuffer,
     /// State after the events that have been processed.
     pub(crate) state: State,
-    /// System call in progress whose result is needed; `None` for others.
+    /// System call in progress: its number and arguments. `None` if no system call is in progress or its result is not
+    /// needed.
     pub(crate) pending_call: Option<(i64, [u64; 6])>,
 }
 
@@ -37,15 +38,16 @@ pub(crate) struct Thread {
 pub(crate) struct ThreadCounts {
     /// Instructions executed.
     pub(crate) instructions: u64,
-    /// Loads, counted once per line.
+    /// Loads. A load that touches several lines counts once per line.
     pub(crate) loads: u64,
-    /// Stores, counted once per line.
+    /// Stores. A store that touches several lines counts once per line.
     pub(crate) stores: u64,
-    /// Branches that the predictor processed: those in windows, and in the stretches before windows that train it.
+    /// Branches that the predictor processed: the branches in windows, and those in the instructions before each window
+    /// that train the predictor.
     pub(crate) branches: u64,
-    /// Mispredicted branches among [`branches`](Self::branches).
+    /// Number of mispredicted branches among [`branches`](Self::branches).
     pub(crate) mispredicted: u64,
-    /// Software prefetches executed. QEMU does not report their addresses.
+    /// Software prefetches executed. They are only counted, because QEMU does not report their addresses.
     pub(crate) prefetches: u64,
 }
 
@@ -55,15 +57,15 @@ pub(crate) struct State {
     counts: ThreadCounts,
     predictor: Predictor,
     sizes: SizeCache,
-    /// Block that is being executed.
+    /// Block that the thread is executing.
     current: Option<Current>,
-    /// Accesses that may still grow, by direction: load and store.
+    /// Last load and last store. The next event may extend them, because QEMU reports a vector access in parts.
     pending: [Option<AccessPiece>; 2],
-    /// Code line of the last instruction.
+    /// Code line that contains the end of the last instruction.
     code_line: u64,
     /// Window that is being recorded.
     window: Option<RecordedWindow>,
-    /// Number of instructions at which the next window begins or the current one ends.
+    /// Number of executed instructions at which the next window begins or, within a window, at which that window ends.
     boundary: u64,
 }
 
@@ -71,16 +73,16 @@ pub(crate) struct State {
 #[derive(Clone, Copy)]
 struct Current {
     code: &'static Code,
-    /// Whether it only repeats the last instruction.
+    /// Whether this execution only repeats the last instruction of the block.
     is_repetition: bool,
-    /// Instruction that made the last access.
+    /// Index of the instruction that made the last access.
     last_access: Option<u16>,
-    /// Number of accesses to lines so far.
+    /// Number of accesses to lines in this execution of the block so far.
     accesses: u32,
 }
 
-/// Contiguous bytes that one instruction accesses in one direction, joined from the parts that QEMU reports as long
-/// as they stay within one line.
+/// Contiguous bytes that one instruction loads or stores. QEMU may report them in several parts, which are joined as
+/// long as they lie within one line.
 #[derive(Clone, Copy)]
 pub(crate) struct AccessPiece {
     /// Index of the instruction in its block.
@@ -109,7 +111,7 @@ impl Thread {
         Thread { events: EventBuffer::new(), state, pending_call: None }
     }
 
-    /// Processes the events in the buffer.
+    /// Processes the events in the buffer, in order.
     pub(crate) fn process(&mut self, shared: &mut ProcessState, qemu: &Qemu) {
         for event in self.events.iter() {
             match event {
@@ -125,7 +127,7 @@ impl Thread {
         shared.set_counts(self.state.number, self.state.counts, false);
     }
 
-    /// Processes the remaining events, at the end of the thread or of its program.
+    /// Processes the remaining events, because the thread or the program that it executes ends.
     pub(crate) fn finish(&mut self, shared: &mut ProcessState, qemu: &Qemu, has_ended: bool) {
         self.process(shared, qemu);
         self.state.leave(None, shared);
@@ -134,7 +136,8 @@ impl Thread {
         shared.set_counts(self.state.number, self.state.counts, has_ended);
     }
 
-    /// Continues as the only thread of a child process. Counts and events of the parent are discarded.
+    /// Prepares the state of the forking thread to continue as the only thread of a child process. The counts and
+    /// events of the parent process are discarded.
     pub(crate) fn begin_child(&mut self, shared: &ProcessState) {
         self.events.clear();
         self.pending_call = None;
@@ -146,7 +149,7 @@ impl Thread {
 }
 
 impl State {
-    /// Starts the execution of a block, whose address shows how the previous block ended.
+    /// Starts the execution of a block. The address of the block shows why execution left the previous one.
     fn enter(&mut self, code: &'static Code, shared: &mut ProcessState) {
         if let Some(current) = &mut self.current
             && current.code.ends_repeated
@@ -172,7 +175,8 @@ impl State {
         self.fetch(code, shared);
     }
 
-    /// Fetches the code lines of a block. The first one is skipped if the previous block ended in it.
+    /// Simulates the fetches of a block's code lines. The first line is not fetched again if the previous block ended
+    /// in it.
     #[inline]
     fn fetch(&mut self, code: &Code, shared: &mut ProcessState) {
         let (first, last) = (code.block.pc / LINE, (code.block.behind() - 1) / LINE);
@@ -182,7 +186,7 @@ impl State {
         self.code_line = last;
     }
 
-    /// Ends the execution of a block, after which execution continues at `next`.
+    /// Ends the execution of the current block. `next` is the address at which execution continues.
     fn leave(&mut self, next: Option<u64>, shared: &mut ProcessState) {
         self.flush(shared);
         let Some(Current { code, last_access, .. }) = self.current.take() else { return };
@@ -215,7 +219,7 @@ impl State {
         is_mispredicted
     }
 
-    /// Processes an access of the current block.
+    /// Processes one access of the current block.
     #[inline]
     fn access(
         &mut self,
@@ -247,7 +251,8 @@ impl State {
         self.add(piece, shared);
     }
 
-    /// Joins a piece with the pending access of its direction, or replaces that access.
+    /// Joins `piece`, a part of an access that QEMU has reported, with the pending load or store if the piece continues
+    /// it. Otherwise passes the pending access to the caches, and the piece becomes the pending access.
     fn add(&mut self, piece: AccessPiece, shared: &mut ProcessState) {
         let pending = &mut self.pending[piece.kind.is_store() as usize];
         match pending {
@@ -269,7 +274,7 @@ impl State {
         }
     }
 
-    /// Passes a piece to the caches, line by line.
+    /// Passes an access to the simulated caches, split at the boundaries of lines.
     fn emit(&mut self, mut piece: AccessPiece, shared: &mut ProcessState) {
         loop {
             let room = LINE - piece.address % LINE;
@@ -293,7 +298,7 @@ impl State {
         shared.access(self.number, current.code, &piece, self.window.as_mut());
     }
 
-    /// Starts or ends a window.
+    /// Starts or ends a sampled window, because the thread has executed the number of instructions in `boundary`.
     fn turn(&mut self, shared: &mut ProcessState) {
         let instructions = self.counts.instructions;
         let plan = shared.samples.plan(self.number);
@@ -319,7 +324,7 @@ impl State {
         self.boundary = instructions + plan.lead + plan.window;
     }
 
-    /// Ends a window. A window that consists only of its lead is dropped.
+    /// Ends the current window and appends it to the recording. If the window consists only of its lead, it is dropped.
     fn close_window(&mut self, shared: &mut ProcessState) {
         let Some(window) = self.window.take() else { return };
         if self.counts.instructions > window.start + u64::from(window.lead) {
@@ -328,16 +333,16 @@ impl State {
     }
 }
 
-/// Returns whether the line that a repeated instruction writes, or reads if it does not write, has room for more
-/// bytes.
+/// Returns whether the line that a repeated string instruction accesses has room for more bytes. It is the line that
+/// the instruction writes or, if it does not write, the line that it reads.
 fn is_within_line(pending: &[Option<AccessPiece>; 2]) -> bool {
     let [load, store] = pending;
     store.or(*load).is_some_and(|piece| !piece.address.wrapping_add(piece.bytes).is_multiple_of(LINE))
 }
 
 impl AccessPiece {
-    /// Returns whether another piece continues this one within its line. This happens because QEMU reports a vector
-    /// access in parts.
+    /// Returns whether the next piece continues this one within the same line. This happens because QEMU reports a
+    /// vector access in parts.
     fn grows_by(&self, next: &AccessPiece) -> bool {
         let end = self.address.wrapping_add(self.bytes);
         let room = LINE - end % LINE;

@@ -1,5 +1,5 @@
-//! Prints the result of [`MachineCalibration::measured`] for this machine: as text, or as JSON if the first argument
-//! is `--json`.
+//! Calibrates this machine with [`MachineCalibration::measured`] and prints the result: as text, or as JSON if the
+//! first argument is `--json`.
 
 use unrack_lines_run::calibrate::MachineCalibration;
 

@@ -1,11 +1,11 @@
-//! Errors of instrumented runs.
+//! Errors of instrumented runs, in which QEMU executes a program with the recorder.
 
 use std::path::PathBuf;
 
-/// Reason why a program was not run, or why its record cannot be read.
+/// Reason why a program was not run under QEMU, or why its record cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The machine lacks a requirement. The command ends with status 3.
+    /// The machine lacks something that an instrumented run requires. The command then ends with status 3.
     #[error("{0}")]
     Lacking(String),
     /// The program cannot be run under QEMU.
@@ -13,15 +13,15 @@ pub enum RunError {
     Program {
         /// Path or name of the program.
         path: PathBuf,
-        /// Description of the fault, and of its remedy.
+        /// Description of why the program cannot be run, and of the remedy.
         why: String,
     },
     /// The record of a process is damaged.
     #[error("record {}: {why}: run the program again", path.display())]
     Record {
-        /// Path of the file.
+        /// Path of the damaged file.
         path: PathBuf,
-        /// Description of the fault.
+        /// Description of the damage.
         why: String,
     },
     /// The run was ended because this process was asked to stop.
@@ -30,7 +30,7 @@ pub enum RunError {
     /// A system call failed.
     #[error("cannot {what}: {error}")]
     Io {
-        /// Step that failed.
+        /// Step of the run that failed.
         what: &'static str,
         /// Error of the operating system.
         error: std::io::Error,
@@ -38,7 +38,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// Returns a function that converts an error of the operating system in this step to a [`RunError`].
+    /// Returns a function that converts an error of the operating system to a [`RunError`] for this step of the run.
     pub(crate) fn failed(what: &'static str) -> impl FnOnce(std::io::Error) -> RunError {
         move |error| RunError::Io { what, error }
     }

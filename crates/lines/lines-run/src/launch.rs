@@ -1,4 +1,4 @@
-//! Instrumented run of a program under QEMU.
+//! Instrumented run of a program: QEMU executes the program, and the plugin records its memory accesses.
 
 use crate::calibrate::Described;
 use crate::record::{self, ProcessRecord};
@@ -15,29 +15,33 @@ use unrack_lines::processor::Processor;
 use unrack_lines_programs::{LeftToKernel, ResolvedProgram, no_option, resolve, split};
 use unrack_record::temporary::TemporaryFolder;
 
-/// Processor that QEMU presents to the program: all supported features except fast strings, because QEMU executes
-/// these byte by byte. Without them, the C library copies by vectors.
+/// Processor that QEMU presents to the program. It has all features that QEMU supports, except fast string
+/// instructions, because QEMU executes these byte by byte. Without them, the C library copies by vector instructions.
 const PROCESSOR: &str = "max,-erms,-fsrm";
 
-/// Options of an instrumented run. A number that is `None` has the plugin's default.
+/// Options of an instrumented run. For a number that is `None`, the plugin uses its default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
-    /// Seed of the sample, and of the random numbers that the program receives from the kernel.
+    /// Seed for the positions of the recorded windows, and for the random numbers that the program receives from the
+    /// kernel.
     pub seed: u64,
-    /// Instructions between the beginnings of successive windows.
+    /// Number of instructions between the beginnings of successive windows.
     pub period: Option<u64>,
-    /// Instructions that a window counts, excluding its lead.
+    /// Number of instructions in a window, excluding its lead.
     pub window: Option<u64>,
-    /// Instructions of the lead before each window, which fill the pipeline.
+    /// Number of instructions in the lead, which is recorded before each window to fill the simulated pipeline.
     pub lead: Option<u64>,
-    /// Maximum size of the recording of a process, in bytes. A recording that exceeds it is thinned.
+    /// Maximum size of the recording of one process, in bytes. If a recording exceeds it, the recorder drops a part of
+    /// the recorded windows.
     pub limit: Option<u64>,
-    /// Processor whose caches are simulated. `None` selects that of this machine, as given by
+    /// Processor whose caches are simulated. `None` selects the processor of this machine, as given by
     /// [`Described::processor`].
     pub processor: Option<Processor>,
-    /// Number of cores, each with private caches. `None` selects as many as this process may use.
+    /// Number of simulated cores, each with private caches. `None` selects the number of cores that this process may
+    /// use.
     pub cores: Option<u32>,
-    /// Placements of pages, at most 16. `None` selects [`PagePlacement::usual`] without a footprint.
+    /// Simulated placements of the program's pages, at most 16. `None` selects [`PagePlacement::usual`] without a
+    /// footprint.
     pub placements: Option<Vec<PagePlacement>>,
 }
 
@@ -45,7 +49,7 @@ impl Options {
     /// Returns the processor whose caches are simulated.
     ///
     /// # Errors
-    /// If no processor was given, and there is no preset for this machine's vendor.
+    /// If the options name no processor, and there is no preset for this machine's vendor.
     pub fn processor(&self) -> Result<Processor, RunError> {
         let given = self.processor.clone().or_else(|| Described::this().processor());
         let why =
@@ -71,17 +75,17 @@ const MOST_CORES: usize = 1024;
 /// Completed run of a program, with the records of its processes.
 #[derive(Debug)]
 pub struct InstrumentedRun {
-    /// Records of the processes. A process comes after the one that started it.
+    /// Records of the processes. The record of a process comes after the record of the process that started it.
     pub processes: Vec<ProcessRecord>,
     /// Exit status of the program.
     pub status: ExitStatus,
-    /// Whether the run was ended at its deadline.
+    /// Whether the run was ended early because its deadline had passed.
     pub was_ended: bool,
-    /// Directory of the recordings, which is removed when this value is dropped.
+    /// Directory that contains the recordings. It is removed when this value is dropped.
     _folder: TemporaryFolder,
 }
 
-/// Runs a command to its end. The program inherits the standard input, output and error of this process.
+/// Runs a command under QEMU until it ends. The program inherits the standard input, output and error of this process.
 ///
 /// # Errors
 /// If the program cannot be run under QEMU, or its records cannot be read.
@@ -89,15 +93,15 @@ pub fn run(tools: &Tools, command: &[OsString], options: &Options) -> Result<Ins
     prepare(tools, command, options)?.run(None, &|| false)
 }
 
-/// Command that is ready to run.
+/// Command of an instrumented run that is ready to start.
 #[derive(Debug)]
 pub struct PreparedCommand {
     command: Command,
     folder: TemporaryFolder,
 }
 
-/// Prepares the run of a command. Its environment and its standard input, output and error may still be changed
-/// afterwards.
+/// Prepares an instrumented run of a command. Afterwards, the caller may still change the environment and the standard
+/// input, output and error of the command.
 ///
 /// # Errors
 /// If the program cannot be run under QEMU, no processor is known, or the directory for its records cannot be
@@ -125,9 +129,9 @@ impl PreparedCommand {
         &mut self.command
     }
 
-    /// Runs the command to its end. The command is ended early, with all its processes, at the deadline or when
-    /// `is_stopped` returns `true`. At a deadline, the records may be up to one second old. If this process is
-    /// killed, the kernel kills the first process of the command.
+    /// Runs the command until it ends. At the deadline, or when `is_stopped` returns `true`, the command and all
+    /// processes that it started are ended early. At a deadline, the records may be up to one second old. If this
+    /// process is killed, the kernel kills the first process of the command.
     ///
     /// # Errors
     /// If the command cannot be started, or its records cannot be read; [`RunError::Stopped`] if `is_stopped`
@@ -154,7 +158,7 @@ impl PreparedCommand {
     }
 }
 
-/// Locates the program of a command.
+/// Locates the program file of a command.
 fn program(command: &[OsString]) -> Result<ResolvedProgram, RunError> {
     let name = command.first().ok_or_else(|| RunError::Lacking("no command was given".into()))?;
     let refused = |why: &str| RunError::Program { path: name.into(), why: why.into() };
@@ -181,7 +185,7 @@ fn program(command: &[OsString]) -> Result<ResolvedProgram, RunError> {
     })
 }
 
-/// Returns the value of QEMU's option `-plugin`, in which each comma of a path is doubled.
+/// Returns the value of QEMU's option `-plugin`. In this value, each comma of a path is doubled.
 fn plugin(tools: &Tools, folder: &Path, options: &Options) -> Result<OsString, RunError> {
     let mut value = escaped(&tools.plugin);
     value.extend(mark(folder));
@@ -199,7 +203,7 @@ fn plugin(tools: &Tools, folder: &Path, options: &Options) -> Result<OsString, R
     Ok(OsString::from_vec(value))
 }
 
-/// Returns the part of an argument that identifies the processes that record to this directory.
+/// Returns the part of QEMU's command line that identifies the processes whose records go to this directory.
 fn mark(folder: &Path) -> Vec<u8> {
     [b",out=".as_slice(), &escaped(folder)].concat()
 }
@@ -212,8 +216,8 @@ fn escape(byte: &u8) -> impl Iterator<Item = u8> + use<> {
     std::iter::repeat_n(*byte, if *byte == b',' { 2 } else { 1 })
 }
 
-/// Disables the randomization of addresses, so that two runs behave identically (`personality(2)`), and asks the
-/// kernel to kill the process when this one is killed.
+/// Prepares the process that will execute QEMU. Disables the randomization of addresses (`personality(2)`), so that two
+/// runs behave identically, and asks the kernel to kill the process when this process is killed.
 #[allow(unsafe_code)]
 fn prepare_process(command: &mut Command) {
     const ADDR_NO_RANDOMIZE: libc::c_ulong = 0x004_0000;

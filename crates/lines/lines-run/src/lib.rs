@@ -1,13 +1,14 @@
-//! Instrumented runs of a program under QEMU, and calibration of the machine.
+//! Instrumented runs, in which QEMU executes a program and a plugin records it, and calibration of the machine.
 //!
 //! | item | contents |
 //! |---|---|
 //! | [`calibrate`] | measurements of this machine's caches, memory and core |
-//! | [`Tools`] | QEMU and the plugin, located and checked |
+//! | [`Tools`] | locations of QEMU and the plugin, which are checked |
 //! | [`run`], [`prepare`] | instrumented run of a program |
-//! | [`ProcessRecord`] | record that each of its processes leaves |
+//! | [`ProcessRecord`] | record that each process of the program leaves |
 //!
-//! The models are in `unrack-lines`, and the recorder is in `unrack-lines-plugin` (docs/decisions/0018-lines.md).
+//! The models of caches and core are in `unrack-lines`, and the recorder is in `unrack-lines-plugin`
+//! (docs/decisions/0018-lines.md).
 #![deny(unsafe_code)]
 
 pub mod calibrate;

@@ -1,4 +1,4 @@
-//! Records of an instrumented run: a summary and a recording for each program of each process.
+//! Records of an instrumented run. Each program of each process leaves a summary and a recording.
 
 use crate::RunError;
 use std::fs::File;
@@ -8,22 +8,22 @@ use unrack_lines::heat::HeatTables;
 use unrack_lines::recording::Reader;
 use unrack_lines::summary::Summary;
 
-/// Maximum size of a summary, in bytes.
+/// Maximum size of a summary file, in bytes.
 const LARGEST: u64 = 256 << 20;
 
-/// Record of one program in one process.
+/// Record that one program leaves in one process. A process that calls `execve` has several such records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessRecord {
-    /// Counts of the whole run.
+    /// Counts over the whole run of the program.
     pub summary: Summary,
-    /// Path of its recording; `None` if no window was recorded.
+    /// Path of the recording of windows; `None` if no window was recorded.
     pub recording: Option<PathBuf>,
-    /// Path of its heat file.
+    /// Path of the heat file, which contains the number of memory requests to each page.
     pub heat: PathBuf,
 }
 
 impl ProcessRecord {
-    /// Opens the recording. Returns `None` if there is none.
+    /// Opens the recording of windows. Returns `None` if no window was recorded.
     ///
     /// # Errors
     /// If the recording cannot be read.
@@ -37,17 +37,18 @@ impl ProcessRecord {
         Reader::new(BufReader::new(file)).map(Some).map_err(damaged)
     }
 
-    /// Reads how often each page was requested from memory, over the whole run.
+    /// Reads the heat file: for each page, the number of requests for its lines that reached memory during the whole
+    /// run.
     ///
     /// # Errors
-    /// If the file cannot be read.
+    /// If the heat file cannot be read.
     pub fn heat(&self) -> Result<HeatTables, RunError> {
         let text = content(&self.heat)?;
         serde_json::from_slice(&text).map_err(|why| damaged(&self.heat, &why))
     }
 }
 
-/// Reads the records in a directory, in ascending order of process IDs.
+/// Reads all records in a directory, in ascending order of process IDs.
 ///
 /// # Errors
 /// If the directory or a record cannot be read.
@@ -61,7 +62,7 @@ pub(crate) fn read(folder: &Path) -> Result<Vec<ProcessRecord>, RunError> {
     records.collect()
 }
 
-/// Returns the process ID and the count in the file name of a summary, `PID-N.json`.
+/// Returns the process ID and the number `N` from the file name of a summary, `PID-N.json`, together with the path.
 fn numbered(path: PathBuf) -> Option<(u32, u32, PathBuf)> {
     let name = path.file_name()?.to_str()?.strip_suffix(".json")?;
     let (pid, count) = name.split_once('-')?;

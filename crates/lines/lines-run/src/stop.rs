@@ -1,34 +1,34 @@
-//! Early end of a run, at a deadline or because this process was asked to stop. All processes of the run are ended,
-//! including orphans.
+//! Waits for the end of an instrumented run, or ends the run early: at a deadline, or because this process was asked to
+//! stop. In this case, all processes of the run are ended, including orphans.
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// Interval at which a run is polled.
+/// Interval at which this process checks whether a run has ended.
 const LOOK: Duration = Duration::from_millis(20);
-/// Interval at which running processes are searched for, and time after which processes that do not end are
-/// abandoned.
+/// While a run is being ended: interval between two searches for its processes. The constant after it is the time after
+/// which processes that do not end are abandoned.
 const RESCAN: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Number of successive searches without a process after which a run counts as ended. One search is not enough,
-/// because a process that is being started or replaced has no command line for a moment.
+/// Number of successive searches that find no process of a run, after which all processes of the run count as ended.
+/// One search is not enough, because a process that is being started or replaced has no command line for a moment.
 const EMPTY_LOOKS: usize = 3;
 
-/// Way in which a run ended.
+/// Reason why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunEnd {
-    /// It ended by itself.
+    /// The program ended by itself.
     Itself,
-    /// It was ended at its deadline.
+    /// The run was ended because its deadline had passed.
     Deadline,
-    /// It was ended because this process was asked to stop.
+    /// The run was ended because this process was asked to stop.
     Stopped,
 }
 
-/// Waits for the end of a run, or ends it at the deadline or when `is_stopped` returns `true`. The command lines of
-/// its processes contain `mark`.
+/// Waits until a run ends, or ends it at the deadline or when `is_stopped` returns `true`. A process belongs to the run
+/// if its command line contains `mark`.
 ///
 /// # Errors
 /// If the exit status cannot be obtained from the kernel.
@@ -52,8 +52,9 @@ pub(crate) fn wait(
     }
 }
 
-/// Ends a run and all processes with its mark, repeatedly, because a process may start another one in the meantime.
-/// After `PATIENCE`, processes that do not end are abandoned, but the run itself is always ended.
+/// Ends a run and all processes whose command line contains `mark`. The search for them is repeated, because a process
+/// may start another one in the meantime. After `PATIENCE`, processes that do not end are abandoned, except the first
+/// process of the run, which is always ended.
 fn end(child: &mut Child, mark: &[u8]) -> std::io::Result<ExitStatus> {
     let start = Instant::now();
     let mut empty = 0;
@@ -67,7 +68,7 @@ fn end(child: &mut Child, mark: &[u8]) -> std::io::Result<ExitStatus> {
     child.wait()
 }
 
-/// Ends all processes with this mark. Returns how many there were.
+/// Ends all processes whose command line contains this mark. Returns their number.
 fn end_marked(mark: &[u8]) -> usize {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids =
@@ -75,7 +76,8 @@ fn end_marked(mark: &[u8]) -> usize {
     pids.filter(|pid| end_one(*pid, mark)).count()
 }
 
-/// Ends a process if it has this mark. Returns whether it had the mark and can be ended.
+/// Ends a process if its command line contains this mark. Returns whether the process had the mark
+/// and the signal was sent.
 fn end_one(pid: Pid, mark: &[u8]) -> bool {
     // A process descriptor always refers to the same process, whereas a process ID may be reused.
     let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return false };

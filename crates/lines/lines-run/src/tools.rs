@@ -1,22 +1,24 @@
-//! Tools of an instrumented run: QEMU, and this project's plugin for it.
+//! Tools that an instrumented run requires: QEMU, and the plugin of this project for QEMU.
 
 use crate::RunError;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// File name of the plugin.
+/// File name of the plugin's library.
 const LIBRARY: &str = "libunrack_lines.so";
-/// Environment variable with the path of the plugin, for a plugin that is not located near the executable.
+/// Name of the environment variable with the path of the plugin. It is used for a plugin that is not located near the
+/// executable.
 pub const PLUGIN_VARIABLE: &str = "UNRACK_LINES_PLUGIN";
-/// Environment variable with the path of QEMU, for a QEMU other than the one in `PATH`.
+/// Name of the environment variable with the path of QEMU. It is used for a QEMU other than the one in `PATH`.
 pub const QEMU_VARIABLE: &str = "UNRACK_QEMU";
 
-/// Supported QEMU versions: the oldest one that provides everything this plugin needs, and the first one with another
-/// interface. QEMU 9.0 rejects plugins of version 1 (QEMU, docs/about/removed-features).
+/// Supported versions of QEMU. The lower limit is the oldest version that provides everything the plugin needs. The
+/// upper limit, 9.0, is excluded, because QEMU 9.0 rejects plugins for version 1 of the interface (QEMU,
+/// docs/about/removed-features).
 const VERSIONS: std::ops::Range<(u32, u32)> = (7, 0)..(9, 0);
 
-/// Tools of an instrumented run.
+/// Paths of the tools that an instrumented run requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tools {
     pub(crate) qemu: PathBuf,
@@ -24,18 +26,18 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Locates the tools, and checks that they work together.
+    /// Locates QEMU and the plugin, and checks that they work together.
     ///
     /// # Errors
-    /// [`RunError::Lacking`], with what to install.
+    /// [`RunError::Lacking`] if a tool is missing or not supported. Its text names what the user should install.
     pub fn find() -> Result<Tools, RunError> {
         Tools::with_plugin(plugin()?)
     }
 
-    /// Locates QEMU for a plugin at this path.
+    /// Locates QEMU, and checks that it works together with the plugin at this path.
     ///
     /// # Errors
-    /// [`RunError::Lacking`], with what to install.
+    /// [`RunError::Lacking`] if a tool is missing or not supported. Its text names what the user should install.
     pub fn with_plugin(plugin: PathBuf) -> Result<Tools, RunError> {
         let qemu = qemu()?;
         check(&qemu)?;
@@ -65,7 +67,7 @@ fn qemu() -> Result<PathBuf, RunError> {
     }
 }
 
-/// Locates a program in the same way as a shell.
+/// Locates the file of a program in the directories of `PATH`, as a shell does.
 pub(crate) fn in_path(name: &OsStr) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let executable =
@@ -125,7 +127,7 @@ fn check(qemu: &Path) -> Result<(), RunError> {
     }
 }
 
-/// Parses the version in the first line of the output of `qemu-x86_64 -version`.
+/// Returns the version in the first line of the output of `qemu-x86_64 -version`.
 fn version(line: &str) -> Option<(u32, u32)> {
     let (_, version) = line.strip_prefix("qemu-x86_64")?.split_once("version ")?;
     let mut numbers = version.split(|c: char| !c.is_ascii_digit());

@@ -1,10 +1,11 @@
-//! Roles of nodes: racks, and the blades in them (DDC §2.2).
+//! Roles of the nodes of a datacenter: the racks to which they belong, and the kinds of blades that they are (DDC
+//! §2.2).
 
 use crate::error::WorkloadError;
 use crate::message::NodeId;
 use unrack_rack::{Blades, Organization, Scope};
 
-/// Racks of equal size. Nodes are numbered rack by rack.
+/// Racks that contain the same number of nodes each. Nodes are numbered rack by rack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BladeRacks {
     pub racks: u32,
@@ -17,27 +18,27 @@ impl BladeRacks {
         self.racks * self.hosts
     }
 
-    /// Returns the rack of a node.
+    /// Returns the number of the rack that contains a node.
     pub fn rack_of(&self, node: NodeId) -> u32 {
         node / self.hosts
     }
 
-    /// Returns the `n`-th node if racks take turns: the first node of every rack, then the second of every rack, and
-    /// so on.
+    /// Returns the `n`-th node in an order in which racks take turns: first the first node of every rack, then the
+    /// second node of every rack, and so on.
     pub fn in_turn(&self, n: u32) -> NodeId {
         n % self.racks * self.hosts + n / self.racks
     }
 }
 
-/// Puts all nodes in one rack.
+/// Converts a number of nodes to a single rack that contains all of them.
 impl From<u32> for BladeRacks {
     fn from(nodes: u32) -> BladeRacks {
         BladeRacks { racks: 1, hosts: nodes }
     }
 }
 
-/// Nodes of the blades of each kind, in ascending order. In a single rack, compute blades come first, then memory
-/// blades, then disk blades.
+/// Nodes that are compute, memory and disk blades, each kind in ascending order. In a single rack, the compute blades
+/// have the lowest node numbers, followed by the memory blades and then the disk blades.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BladeNodes {
     pub compute: Vec<NodeId>,
@@ -46,11 +47,11 @@ pub struct BladeNodes {
 }
 
 impl BladeNodes {
-    /// Places blades on these racks. The racks must have room for them, and every compute blade must find the blades
-    /// that it needs within its scope.
+    /// Chooses the nodes for these blades. The racks must have enough nodes, and every compute blade must find the
+    /// blades that it needs within its scope.
     ///
     /// # Errors
-    /// If the blades break one of these rules; the error names it.
+    /// If the racks cannot hold these blades. The error names the rule that is violated.
     pub fn new(blades: Blades, racks: BladeRacks) -> Result<BladeNodes, WorkloadError> {
         let refuse = |rule| Err(WorkloadError::new(KEY, rule, counts(blades)));
         let Blades { compute, memory, disk, organization, scope } = blades;
@@ -73,7 +74,7 @@ impl BladeNodes {
         }
     }
 
-    /// Returns whether a rack has a compute blade but lacks a kind of blade that other racks have.
+    /// Returns whether any rack has a compute blade but lacks a kind of blade that exists in other racks.
     fn is_any_apart(&self, racks: BladeRacks) -> bool {
         let lacks = |rack: u32, nodes: &[NodeId]| {
             !nodes.is_empty() && nodes.binary_search_by_key(&rack, |node| racks.rack_of(*node)).is_err()
@@ -85,7 +86,8 @@ impl BladeNodes {
 
 const KEY: &str = "workload.blades";
 
-/// Returns the nodes of `count` blades after the first `before`, in ascending order.
+/// Returns the nodes of `count` blades of one kind, in ascending order. `before` is the number of blades of other
+/// kinds that have been placed already.
 fn place(organization: Organization, racks: BladeRacks, before: u32, count: u32) -> Vec<NodeId> {
     let place = |n| match organization {
         Organization::Mixed => racks.in_turn(n),
@@ -96,7 +98,7 @@ fn place(organization: Organization, racks: BladeRacks, before: u32, count: u32)
     nodes
 }
 
-/// Returns the numbers of blades as text for an error message.
+/// Returns the numbers of blades of each kind as text for an error message.
 fn counts(blades: Blades) -> String {
     let Blades { compute, memory, disk, .. } = blades;
     let disks = if disk > 0 { format!(" and {disk} disk") } else { String::new() };
@@ -123,7 +125,7 @@ impl ByRack {
         self.nodes.len() as u32
     }
 
-    /// Returns the indices in [`ByRack::nodes`] of a rack's nodes.
+    /// Returns the range of indices in [`ByRack::nodes`] that are the nodes of a rack.
     pub(crate) fn in_rack(&self, rack: u32) -> std::ops::Range<u32> {
         self.starts[rack as usize]..self.starts[rack as usize + 1]
     }

@@ -1,18 +1,22 @@
-//! Collective operations, in which each node sends as soon as it has received the data that the operation requires.
+//! Collective operations among ranks, such as an all-reduce. A rank sends data as soon as it has received the data on
+//! which it depends.
 //!
-//! Data of `bytes` bytes is cut into as many chunks as there are ranks. An operation is a sequence of steps. In each
-//! step, a rank sends some chunks to some ranks as soon as it has received everything of the step before. An iteration
-//! begins when the previous one is complete everywhere and each rank has computed.
+//! The data of a rank has `bytes` bytes, and is cut into one chunk for each rank. An operation is a sequence of steps.
+//! In each step, a rank sends some chunks to some ranks, as soon as it has received all data of the previous step. A
+//! repeated operation begins its next iteration when the previous iteration is complete on all ranks and each rank has
+//! computed.
 //!
-//! | operation | is |
+//! | operation | messages |
 //! |---|---|
-//! | `ring-all-reduce` | two rings: one that adds, and one that distributes the sum (Patarasuk and Yuan, JPDC 2009) |
-//! | `halving-doubling` | exchanges at halving and doubling distances (Thakur et al., IJHPCA 2005); the number of ranks must be a power of two |
-//! | `all-gather` | a ring, by which every rank gets the chunk of every other rank |
-//! | `all-to-all` | a chunk from every rank to every other rank, all at once |
-//! | `parameter-server` | each of the last ranks holds a part of the data; all other ranks send it their parts, and get the sum |
+//! | `ring-all-reduce` | two passes around a ring: one adds chunks, one distributes the sums (Patarasuk and Yuan, JPDC 2009) |
+//! | `halving-doubling` | exchanges between ranks at halving and then doubling distances (Thakur et al., IJHPCA 2005) |
+//! | `all-gather` | one pass around a ring, after which every rank has the chunks of all ranks |
+//! | `all-to-all` | a chunk from every rank to every other rank, all sent at once |
+//! | `parameter-server` | all other ranks send the last ranks, the servers, their parts of the data, and receive the sums |
 //!
-//! The size is that of each rank's data. For `all-gather` and `all-to-all`, it is that of all chunks together.
+//! `halving-doubling` requires that the number of ranks is a power of two. With `parameter-server`, each server holds
+//! the sum of a part of the data. The size of an operation is the size of each rank's data. For `all-gather` and
+//! `all-to-all`, it is the total size of all chunks.
 
 use crate::error::WorkloadError;
 use crate::jobs::ComputedJob;
@@ -24,27 +28,28 @@ use std::sync::Arc;
 use unrack_rack::{Collective, Operation};
 use unrack_units::Bytes;
 
-/// Message of a step.
+/// Message that a rank sends in a step: its destination and the chunks that it carries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct StepMessage {
     to: u32,
     chunks: Range<u32>,
 }
 
-/// Plan of an operation among a number of ranks.
+/// Plan of a collective operation among a given number of ranks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CollectivePlan {
     operation: Operation,
     ranks: u32,
-    /// Number of ranks that hold the data, which are the last ones. 0 for all operations except the parameter server.
+    /// Number of ranks that are parameter servers. They have the highest rank numbers. 0 for all other operations.
     servers: u32,
 }
 
 impl CollectivePlan {
-    /// Creates the plan of an operation, if it is possible among `ranks` ranks.
+    /// Creates the plan of an operation among `ranks` ranks.
     ///
     /// # Errors
-    /// If it is not possible. The key is relative to the table of the collective.
+    /// If the operation is not possible among these ranks. The key in the error is relative to the table of the
+    /// collective.
     pub(crate) fn new(
         operation: Operation,
         servers: Option<u32>,
@@ -68,14 +73,15 @@ impl CollectivePlan {
         }
     }
 
-    /// Returns the number of ranks that have data at the start, which are the first ones.
+    /// Returns the number of ranks that have data at the start of the operation. They have the lowest rank numbers.
     pub(crate) fn workers(&self) -> u32 {
         self.ranks - self.servers
     }
 
-    /// Adds this operation on data of `bytes` to a job. Each rank begins when its task in the layer `after` is done,
-    /// and has its part when its task in the returned layer is done; task n of a layer belongs to rank n. A rank that
-    /// adds loads the received data and the same amount of its own data. Data that is only passed on is not loaded.
+    /// Adds this operation, on data of `bytes` bytes, to the tasks of a job. A layer has one task for each rank, in the
+    /// order of ranks. A rank begins the operation when its task in the layer `after` is done, and has its result when
+    /// its task in the returned layer is done. If a rank adds received data to its own, its task loads the received
+    /// data and the same number of bytes of its own data. Data that a rank only passes on is not loaded.
     pub(crate) fn append(&self, builder: &mut Builder, bytes: u64, after: u32) -> u32 {
         let mut before = after;
         for step in 0..self.steps() {
@@ -109,7 +115,7 @@ impl CollectivePlan {
         }
     }
 
-    /// Returns whether ranks add the data that they receive in a step to their own data.
+    /// Returns whether the ranks add the data that they receive in this step to their own data.
     fn adds(&self, step: u32) -> bool {
         match self.operation {
             Operation::RingAllReduce => step < self.ranks - 1,
@@ -119,7 +125,7 @@ impl CollectivePlan {
         }
     }
 
-    /// Returns the messages that a rank sends in a step.
+    /// Returns the messages that a rank sends in one step.
     fn sends(&self, rank: u32, step: u32) -> Vec<StepMessage> {
         let n = self.ranks;
         let next = (rank + 1) % n;
@@ -159,19 +165,19 @@ impl CollectivePlan {
         }
     }
 
-    /// Returns the size of some of the chunks of `bytes` bytes. If chunks cannot all be equal, their sizes differ by
-    /// at most a byte.
+    /// Returns the total size of some of the chunks into which data of `bytes` bytes is cut. If the chunks cannot all
+    /// have the same size, their sizes differ by at most one byte.
     fn size(&self, bytes: u64, chunks: &Range<u32>) -> u64 {
         let until = |chunk: u32| u64::from(chunk) * bytes / u64::from(self.ranks);
         until(chunks.end) - until(chunks.start)
     }
 }
 
-/// Returns the job that `ranks` ranks do for a collective operation.
+/// Returns the job in which `ranks` ranks execute a collective operation, possibly several times.
 ///
 /// # Errors
 /// If the operation is not possible among these ranks, or if its size or its number of messages is out of bounds. The
-/// key is relative to the table of the collective.
+/// key in the error is relative to the table of the collective.
 pub fn job(collective: &Collective, ranks: u32) -> Result<ComputedJob, WorkloadError> {
     let Collective { operation, size, servers, iterations, compute } = *collective;
     let bytes = size.get();
@@ -230,15 +236,16 @@ mod tests {
         Collective { operation, size: Bytes::new(bytes), servers, iterations: 1, compute: Time::ZERO }
     }
 
-    /// Returns all messages sent, in an order that `pick` chooses, and the time of the last wake.
+    /// Runs a collective operation, in which `pick` chooses the message that arrives next. Returns all messages sent,
+    /// in the order of their arrival, and the time of the last wakeup.
     fn run(spec: &Collective, ranks: u32, pick: impl FnMut(usize) -> usize) -> (Vec<Message>, Time) {
         let spec = JobsSpec::collective(spec, ranks).unwrap();
         let mut jobs = RunningJobs::new(&spec, ranks.into(), Rate::from_gbps(1), false).unwrap();
         run_in(&mut jobs, pick)
     }
 
-    /// Returns, for each rank and each chunk, the ranks whose contributions have reached it after all steps of an
-    /// operation.
+    /// Returns, for each rank and each chunk, the set of ranks whose contributions to the chunk have reached the rank
+    /// after all steps of an operation.
     fn contributions((operation, servers): (Operation, Option<u32>), n: u32) -> Vec<Vec<BTreeSet<u32>>> {
         let plan = CollectivePlan::new(operation, servers, n).unwrap();
         let own = |rank: u32| (0..n).map(|_| BTreeSet::from([rank])).collect::<Vec<_>>();
@@ -284,7 +291,7 @@ mod tests {
             let round = &job(&spec(operation, 8_000), 8).unwrap().rounds[0];
             (0..round.len()).map(|task| round.loads_of(task).came).sum::<u64>()
         };
-        // 7 eighths of the data for each of 8 ranks, or all data of 6 workers.
+        // With 8 ranks, each rank receives 7 eighths of the data; the servers receive all data of 6 workers.
         assert_eq!([RING, HALVING].map(came), [56_000; 2]);
         assert_eq!(came(parameter_server(2)), 48_000);
         assert_eq!([ALL_TO_ALL, GATHER].map(came), [0; 2]);
@@ -302,7 +309,7 @@ mod tests {
 
     #[test]
     fn an_all_reduce_moves_no_more_than_it_must() {
-        // A share of 2 (n - 1) / n of the data leaves each rank, with either algorithm.
+        // With either algorithm, each rank sends 2 (n - 1) / n times the size of the data.
         for operation in [RING, HALVING] {
             let (sent, _) = run(&spec(operation, 8_000_000), 8, |_| 0);
             for rank in 0..8 {
@@ -330,7 +337,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every message is sent exactly once, however long messages take.
+        /// Every message is sent exactly once, regardless of how long messages take.
         #[test]
         fn any_order_of_arrival_comes_to_an_end(
             (ranks, operation) in (2u32..10).prop_flat_map(|ranks| (Just(ranks), any_operation(ranks))),

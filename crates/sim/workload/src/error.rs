@@ -1,8 +1,8 @@
-//! Errors in the parameters of a workload, found before a run starts.
+//! Errors in the parameters of a workload, which are found before a run starts.
 
 use std::borrow::Cow;
 
-/// Invalid parameter: its key, the rule that it breaks, and its value.
+/// Invalid parameter of a workload: its key, the rule that it violates, and its value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{key}` {rule}, but is {value}")]
 pub struct WorkloadError {
@@ -12,7 +12,7 @@ pub struct WorkloadError {
 }
 
 impl WorkloadError {
-    /// Creates the error of `key`, which breaks `rule` with this value.
+    /// Creates the error for the parameter `key`, which violates `rule` by having this value.
     pub fn new(
         key: impl Into<Cow<'static, str>>,
         rule: impl Into<Cow<'static, str>>,
@@ -21,8 +21,8 @@ impl WorkloadError {
         WorkloadError { key: key.into(), rule: rule.into(), value: value.to_string() }
     }
 
-    /// Returns the error with the key inside the table at `path`, as `workload.jobs.0`: the checks of an application
-    /// do not know which job has it.
+    /// Returns the error with the path of a table, such as `workload.jobs.0`, in front of its key. This is useful
+    /// because the checks of an application do not know to which job the application belongs.
     #[must_use]
     pub fn inside(self, path: &str) -> WorkloadError {
         WorkloadError { key: format!("{path}.{}", self.key).into(), ..self }

@@ -1,5 +1,5 @@
-//! Forecast of an open-loop source: the messages that it will submit and their times, computed without carrying the
-//! messages.
+//! Forecast of an open-loop source: the messages that the source will submit, and their times. The forecast does not
+//! simulate the transfer of these messages.
 
 use crate::message::Message;
 use crate::source::{Outbox, Source};
@@ -7,7 +7,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use unrack_units::Time;
 
-/// Returns all messages that `source` submits, in order, if it is never notified of completions.
+/// Returns all messages that `source` submits, in order, with their times. The source is never notified of a
+/// completion.
 pub fn forecast(mut source: impl Source) -> Vec<(Time, Message)> {
     let mut heard = RecordingOutbox::default();
     source.start(&mut heard);
@@ -21,11 +22,11 @@ pub fn forecast(mut source: impl Source) -> Vec<(Time, Message)> {
     all
 }
 
-/// Outbox that records the requests of the source.
+/// Outbox that records the messages and the wakeups that the source requests.
 #[derive(Default)]
 struct RecordingOutbox {
     messages: Vec<Message>,
-    /// Requested wakes, by time and then by the order in which they were requested.
+    /// Requested wakeups: their time, their position in the order of requests, and their actor.
     wakes: BinaryHeap<Reverse<(Time, u64, u32)>>,
     asked: u64,
 }

@@ -1,25 +1,25 @@
-//! Workloads of a rack: messages, their sizes and arrivals, and captured traces. This crate knows no protocols and no
-//! file formats.
+//! Workloads of a rack: messages with their sizes and arrival times, and traces of captured programs. This crate does
+//! not depend on network protocols or file formats.
 //!
-//! [`source`] is the interface that every workload implements; [`synthetic`] is the simplest workload.
+//! [`source`] defines the interface that every workload implements. [`synthetic`] is the simplest workload.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`message`] | messages: reads, writes, read-modify-writes, flows |
-//! | [`source`] | the interface between a source of messages and their carrier |
+//! | [`message`] | kinds of messages: reads, writes, read-modify-writes and flows |
+//! | [`source`] | the interface between a source of messages and their carrier, such as a simulated network |
 //! | [`blades`] | racks, and the roles of nodes in them |
-//! | [`size`] | message sizes: one size, or a published or given distribution |
-//! | [`synthetic`] | open loop: arrivals at a load, between nodes of a pattern |
-//! | [`lines`] | closed loop: lines that a program's misses request, replicated and replayed |
-//! | [`listed`] | open loop: messages at given times |
+//! | [`size`] | distributions of message sizes: one fixed size, or a published or given distribution |
+//! | [`synthetic`] | open loop: messages that arrive at a given load, between the nodes of a traffic pattern |
+//! | [`lines`] | closed loop: cache lines that the misses of a program request, replayed on many nodes |
+//! | [`listed`] | open loop: a list of messages with their times |
 //! | [`mod@forecast`] | the messages that an open-loop source will submit |
 //! | [`collective`] | all-reduce and similar operations, in steps |
 //! | [`jobs`] | closed loop: work whose messages depend on each other and on computation |
-//! | [`trace`] | closed loop: a captured program, replicated and replayed |
-//! | [`ycsb`] | YCSB: operations, and their records |
+//! | [`trace`] | closed loop: transfers of pages by a captured program, replayed on many nodes |
+//! | [`ycsb`] | YCSB: operations, and the records that they access |
 //!
-//! The words of scenarios (patterns, arrivals, blades, operations) are types of `unrack-rack`; this crate implements
-//! their effects.
+//! The types for words in scenarios (patterns, arrivals, blades, operations) are defined in `unrack-rack`. This crate
+//! implements their effects.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 
@@ -49,7 +49,7 @@ pub use size::{Pareto, SizeCdf, SizeDistribution};
 pub use source::{Computing, Outbox, Source, TaskLoads};
 pub use synthetic::{DiskShare, MemoryMix, Synthetic, SyntheticSpec, Traffic};
 pub use trace::{CapturedReplay, CapturedTrace, ReplaySpec};
-// Words of scenarios that occur in the parameters of this crate.
+// Types for words in scenarios that are used in the parameters of this crate.
 pub use unrack_rack::{
     Arrivals, Blades, Collective, Operation, Organization, ParetoScale, Pattern, Replay, Scope, TimeOffsets,
 };

@@ -1,4 +1,4 @@
-//! Open-loop lists of messages with their times, such as flows from a file.
+//! Open-loop source that submits a list of messages at given times, such as flows from a file.
 
 use crate::error::WorkloadError;
 use crate::message::Message;
@@ -9,18 +9,18 @@ use std::sync::Arc;
 use unrack_input::clipped;
 use unrack_units::{Bytes, Time};
 
-/// Source that submits each message of a list at its time.
+/// Source that submits each message of a list at the message's time.
 pub struct ListedMessages {
     messages: Arc<Vec<(Time, Message)>>,
     next: usize,
 }
 
-/// Parses lines of `src,dst,bytes,start_ns[,kind]`: a header, and then one message per line. The columns may be in any
-/// order. `kind` is read, write, rmw or flow; without this column, it is `flow`. `start_ns` may have up to three
-/// decimals, so that times are whole picoseconds.
+/// Parses a list of messages in CSV format: a header, and then one message per line, with the columns
+/// `src,dst,bytes,start_ns[,kind]` in any order. `kind` is read, write, rmw or flow; without this column, every message
+/// is a flow. `start_ns` may have up to three decimals, so that each time is a whole number of picoseconds.
 ///
 /// # Errors
-/// If a column is missing, a line is not a message, or there is no message.
+/// If a column is missing, a line does not describe a message, or there is no message.
 pub fn parse_csv(text: &str) -> Result<Vec<(Time, Message)>, WorkloadError> {
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let (_, header) = lines.next().ok_or_else(|| refusal("has a header line", "empty"))?;
@@ -33,8 +33,8 @@ pub fn parse_csv(text: &str) -> Result<Vec<(Time, Message)>, WorkloadError> {
     }
 }
 
-/// Parses a time in nanoseconds with at most three decimals. Returns `None` for anything else. A time that is too
-/// large becomes [`Time::MAX`], which is after [`Time::END`].
+/// Parses a time in nanoseconds with at most three decimals. Returns `None` for any other text. If the time is too
+/// large for [`Time`], returns [`Time::MAX`], which is after [`Time::END`].
 fn parse_ns(text: &str) -> Option<Time> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
     if !are_digits(whole) || !are_digits(decimals) || decimals.len() > 3 {
@@ -49,7 +49,7 @@ fn are_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Positions of the columns in a list.
+/// Position of each column in the lines of a list.
 struct ListedColumns {
     src: usize,
     dst: usize,
@@ -79,8 +79,8 @@ impl ListedColumns {
         let bad = || refuse(NUMBERS.into(), &format!("`{line}`"));
         let fields: Vec<&str> = line.split(',').map(str::trim).collect();
         let field = |place: usize| fields.get(place).copied().ok_or_else(bad);
-        // A whole number that is too large breaks the rule of its column rather than the rule that it must be a whole
-        // number.
+        // If a whole number is too large, the error names the rule of its column, and not the rule that the field must
+        // be a whole number.
         let number_at = |place, rule: Cow<'static, str>| {
             let field = field(place)?;
             let digits = field.strip_prefix('+').unwrap_or(field);
@@ -119,7 +119,7 @@ const STARTS: &str = "starts its messages within 106 days of simulated time (tim
 const HEADER: &str = "has the columns src,dst,bytes,start_ns";
 const KINDS: &str = "has the kinds read, write, rmw and flow";
 
-/// Returns the rule of the column `bytes`, as text.
+/// Returns the rule for the column `bytes`, as text for an error message.
 fn sizes() -> String {
     format!("has messages of {}", bounds())
 }
@@ -129,10 +129,10 @@ fn refusal(rule: impl Into<Cow<'static, str>>, value: impl std::fmt::Display) ->
 }
 
 impl ListedMessages {
-    /// Creates a source of messages sorted by time, among `nodes` nodes.
+    /// Creates a source for messages that are sorted by time, among `nodes` nodes.
     ///
     /// # Errors
-    /// If the messages are not sorted, or if one is out of bounds.
+    /// If the messages are not sorted, or a node, size or time of a message is out of bounds.
     pub fn new(messages: Arc<Vec<(Time, Message)>>, nodes: u32) -> Result<ListedMessages, WorkloadError> {
         let refuse = |rule: &'static str, value: String| Err(refusal(rule, value));
         let mut before = Time::ZERO;
@@ -201,8 +201,8 @@ mod tests {
             let text = format!("src,dst,bytes,start_ns\n0,1,2,3\n{row}\n");
             parse_csv(&text).unwrap_err().to_string()
         };
-        // Nanoseconds since 1970, some of which fit into 64 bits of picoseconds and some of which do not; and a number
-        // that does not fit into 64 bits at all.
+        // All these times are too large. In picoseconds, the first one fits into 64 bits, and the next two, which are
+        // times since 1970, do not. The last one does not fit into 64 bits even in nanoseconds.
         for start in ["9223372036854776", "1764450000000000000", "1764450000000000000.5", &"9".repeat(30)] {
             let said = refused(&format!("0,1,2,{start}"));
             assert!(said.contains("within 106 days") && said.contains("subtract the first"), "{said}");

@@ -1,4 +1,4 @@
-//! Decoder, which converts the bytes of an instruction to its description in the core model.
+//! Decoder of x86-64 instructions. It converts the bytes of an instruction to its description in the core model.
 
 mod operation;
 mod registers;
@@ -15,27 +15,28 @@ pub(crate) struct InstructionDecoder {
     factory: InstructionInfoFactory,
 }
 
-/// Decoded instruction, with properties that the recorder needs in addition to the model.
+/// Decoded instruction: its description in the core model, and further properties that only the recorder needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Decoded {
-    /// Instruction of the core model.
+    /// Description of the instruction in the core model.
     pub(crate) instruction: Instruction,
-    /// Possible continuation after it.
+    /// Ways in which execution can continue after the instruction.
     pub(crate) flow: Flow,
-    /// Whether it reads and writes its memory atomically. QEMU may report a single access for both.
+    /// Whether the instruction reads and writes its memory operand atomically. QEMU may report a single access for the
+    /// read and the write.
     pub(crate) is_atomic: bool,
-    /// Whether it has a `rep` prefix. QEMU executes each repetition as a separate instruction.
+    /// Whether the instruction has a `rep` prefix. QEMU executes each repetition as a separate instruction.
     pub(crate) is_repeated: bool,
 }
 
-/// Possible continuation after an instruction.
+/// Ways in which execution can continue after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flow {
     /// Kind of the jump.
     pub(crate) ending: BlockEnding,
-    /// Target of a direct jump; 0 if there is none.
+    /// Target address of a direct jump; 0 if the instruction is no direct jump.
     pub(crate) target: u64,
-    /// Whether it pushes a return address.
+    /// Whether the instruction is a call, which pushes a return address.
     pub(crate) is_call: bool,
 }
 
@@ -44,15 +45,16 @@ impl InstructionDecoder {
         InstructionDecoder { factory: InstructionInfoFactory::new() }
     }
 
-    /// Returns whether an instruction continues beyond these bytes.
+    /// Returns whether the encoding of an instruction is longer than the given bytes.
     pub(crate) fn is_cut(&self, bytes: &[u8], address: u64) -> bool {
         let mut decoder = Iced::with_ip(64, bytes, address, DecoderOptions::NONE);
         let _ = decoder.decode();
         decoder.last_error() == DecoderError::NoMoreBytes
     }
 
-    /// Decodes the instruction at the beginning of `bytes`. An unknown instruction becomes one slot of integer work:
-    /// either QEMU raises a signal for it, or QEMU supports an instruction that this decoder does not know.
+    /// Decodes the instruction at the beginning of `bytes`. An instruction that the decoder does not know is described
+    /// as one slot of integer work: either QEMU raises a signal for it, or QEMU supports an instruction that this
+    /// decoder lacks.
     pub(crate) fn decode(&mut self, bytes: &[u8], address: u64) -> Decoded {
         let native = Iced::with_ip(64, bytes, address, DecoderOptions::NONE).decode();
         let info = self.factory.info(&native);
@@ -108,8 +110,8 @@ fn is_string(native: &Native) -> bool {
     ) || is_string_of_ambiguous_name(native)
 }
 
-/// Returns whether a mnemonic that SSE2 shares with string instructions, `movsd` or `cmpsd`, denotes the string
-/// instruction.
+/// Returns whether an instruction named `movsd` or `cmpsd` is a string instruction. SSE2 instructions have the same two
+/// names.
 fn is_string_of_ambiguous_name(native: &Native) -> bool {
     use iced_x86::Code;
     matches!(native.code(), Code::Movsd_m32_m32 | Code::Cmpsd_m32_m32)
@@ -135,7 +137,8 @@ fn memory(native: &Native, info: &InstructionInfo) -> MemoryUse {
     }
 }
 
-/// Returns whether an access reads. A conditional write counts, because it may preserve the old value.
+/// Returns whether an access to an operand reads it. A conditional write counts as a read, because the old value may
+/// remain.
 fn is_read(access: OpAccess) -> bool {
     matches!(access, OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite)
 }
@@ -197,7 +200,8 @@ fn is_eliminated_move(native: &Native) -> bool {
         && !native.op1_register().is_segment_register()
 }
 
-/// Returns whether the result of an instruction is independent of its equal operands and known without execution.
+/// Returns whether an instruction has two equal operands and is known to yield zero without execution, such as
+/// `xor eax, eax`.
 ///
 /// AMD, Software Optimization Guide for Family 17h, 2.8.3 and 2.11.3; Intel, Optimization Reference Manual, 3.5.1.7.
 fn is_zeroing_idiom(native: &Native) -> bool {
@@ -213,7 +217,8 @@ fn is_zeroing_idiom(native: &Native) -> bool {
     }
 }
 
-/// Returns whether an instruction is executed, but always yields all ones for equal operands.
+/// Returns whether an instruction yields all ones whenever its two operands are equal. Unlike a zeroing idiom, it is
+/// executed.
 fn is_ones_idiom(native: &Native) -> bool {
     use Mnemonic::*;
     match native.mnemonic() {

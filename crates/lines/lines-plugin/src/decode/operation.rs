@@ -1,10 +1,10 @@
-//! Execution class of an instruction.
+//! Execution class of an instruction, which determines its latency in the core model.
 
 use super::{is_eliminated_move, is_zeroing_idiom};
 use iced_x86::{FlowControl, Instruction as Native, Mnemonic, OpKind, Register};
 use unrack_lines::instruction::{MemoryUse, OperationClass};
 
-/// Returns the execution class.
+/// Returns the execution class of an instruction.
 pub(super) fn operation(native: &Native, memory: MemoryUse, is_atomic: bool) -> OperationClass {
     if is_system_call(native) {
         return OperationClass::SystemCall;
@@ -40,8 +40,8 @@ fn is_nop(native: &Native) -> bool {
     matches!(native.mnemonic(), Nop | Endbr64 | Endbr32 | Pause)
 }
 
-/// Returns whether later memory accesses wait for an instruction (Intel, Software Developer's Manual, volume 3,
-/// "Serializing instructions" and "Memory ordering instructions").
+/// Returns whether memory accesses after an instruction wait until the instruction has completed (Intel, Software
+/// Developer's Manual, volume 3, "Serializing instructions" and "Memory ordering instructions").
 fn is_serializing(native: &Native) -> bool {
     use Mnemonic::*;
     matches!(
@@ -92,8 +92,9 @@ fn of_vectors(native: &Native) -> OperationClass {
     }
 }
 
-/// Name prefixes of the instructions of one execution unit. All instructions with a prefix of the first list belong
-/// to it, and those floating-point vector instructions with a prefix of the second (`divps`, but not `divide`).
+/// Instructions of one execution unit, as two lists of prefixes of their names. Every instruction whose name has a
+/// prefix of the first list belongs to the unit. A prefix of the second list selects only floating-point vector
+/// instructions (`divps`, but not `divide`).
 type ExecutionUnit = (&'static [&'static str], &'static [&'static str]);
 
 /// Instructions with the latency of a division.
@@ -112,7 +113,7 @@ const ADDER: ExecutionUnit = (
     &["add", "sub", "min", "max", "cmp", "comi", "ucomi", "hadd", "hsub", "round"],
 );
 
-/// Returns whether an instruction has operands in both general and vector registers, or tests a vector for a jump.
+/// Returns whether an instruction moves data between general and vector registers, or sets flags according to a vector.
 fn crosses(native: &Native) -> bool {
     let registers = || {
         (0..native.op_count())

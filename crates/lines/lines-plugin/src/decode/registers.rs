@@ -4,14 +4,14 @@ use super::{is_ones_idiom, is_read, is_write, is_zeroing_idiom};
 use iced_x86::{Instruction as Native, InstructionInfo, OpAccess, OpKind, Register as Named};
 use unrack_lines::instruction::{FLAGS, GENERAL, Register, VECTOR};
 
-/// Registers used by one instruction; unused entries are 0.
+/// Registers that one instruction uses, in the numbering of the core model. Unused entries are 0.
 pub(super) struct Used {
     pub(super) address: [Register; 2],
     pub(super) sources: [Register; 4],
     pub(super) targets: [Register; 3],
 }
 
-/// Returns the registers that an instruction waits for, and those that it writes.
+/// Returns the registers whose values an instruction waits for, and the registers that it writes.
 pub(super) fn used(native: &Native, info: &InstructionInfo) -> Used {
     let mut used = Used { address: [0; 2], sources: [0; 4], targets: [0; 3] };
     for memory in info.used_memory() {
@@ -43,7 +43,7 @@ fn sources(native: &Native, info: &InstructionInfo, used: &mut Used) {
     }
 }
 
-/// Returns whether a register is read as a value, and not only to compute an address.
+/// Returns whether an instruction reads a register as a value, and not only to compute an address.
 fn is_operand(native: &Native, info: &InstructionInfo, register: Register) -> bool {
     (0..native.op_count())
         .filter(|&operand| native.op_kind(operand) == OpKind::Register)
@@ -67,8 +67,8 @@ fn targets(native: &Native, info: &InstructionInfo, used: &mut Used) {
 
 const STACK_POINTER: Register = GENERAL + 4;
 
-/// Returns the register of the core model. Returns 0 for segment registers, `rip` and control registers, because no
-/// program waits for their changes.
+/// Returns the number of a register in the core model. Segment registers, `rip` and control registers have the number
+/// 0, because no program waits for changes of them.
 fn model(register: Named) -> Register {
     if register.is_gpr() {
         GENERAL + register.full_register().number() as Register
@@ -83,8 +83,8 @@ fn model(register: Named) -> Register {
     }
 }
 
-/// Adds a register unless the list contains it already or is full. Instructions that use more registers (`fxsave`,
-/// `pusha`) wait far longer for memory than for registers.
+/// Adds a register to a list, unless the list contains the register already or is full. Instructions that use more
+/// registers than the list can hold (`fxsave`, `pusha`) wait far longer for memory than for registers.
 fn insert<const N: usize>(list: &mut [Register; N], register: Register) {
     if register == 0 || list.contains(&register) {
         return;

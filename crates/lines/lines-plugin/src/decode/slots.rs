@@ -1,14 +1,14 @@
 //! Number of micro-operations of an instruction.
 //!
-//! Counts are in the fused domain: micro-operations that take a slot of the issue width and of the reorder buffer. A
-//! load or store that is fused with another operation takes no extra slot. The counts approximate the columns of
-//! Agner Fog, Instruction tables (2022), for Zen 2, Zen 3 and Ice Lake. Where these differ, the lowest one is used.
-//! Most instructions of a program take one slot on all three.
+//! A micro-operation is counted if it takes a slot of the core's issue width and of its reorder buffer (the fused
+//! domain). A load or store that is fused with another operation therefore takes no extra slot. The counts approximate
+//! the tables for Zen 2, Zen 3 and Ice Lake in Agner Fog, Instruction tables (2022). If the three processors differ,
+//! the lowest count is used. On all three, most instructions take one slot.
 
 use iced_x86::{Instruction as Native, Mnemonic, OpKind, Register};
 use unrack_lines::instruction::MemoryUse;
 
-/// Returns the slots of an instruction, at least 1.
+/// Returns the number of issue slots that an instruction takes, which is at least 1.
 pub(super) fn slots(native: &Native, memory: MemoryUse, is_atomic: bool) -> u8 {
     use Mnemonic::*;
     match native.mnemonic() {
@@ -54,7 +54,7 @@ pub(super) fn slots(native: &Native, memory: MemoryUse, is_atomic: bool) -> u8 {
     }
 }
 
-/// Returns whether a multiplication writes two registers.
+/// Returns whether an instruction is a multiplication that writes its product to two registers.
 fn is_wide_product(native: &Native) -> bool {
     native.op_count() == 1
 }
@@ -63,7 +63,7 @@ fn is_gather(native: &Native) -> bool {
     native.memory_index().is_vector_register()
 }
 
-/// Returns the number of elements that a gather loads.
+/// Returns the number of elements that a gather instruction loads.
 fn gathered(native: &Native) -> u8 {
     let index: Register = native.memory_index();
     let wide = native.memory_size().element_size().max(4);

@@ -1,4 +1,4 @@
-//! Branch prediction: which branches a contemporary processor would have mispredicted.
+//! Simulated branch prediction: finds the branches that a contemporary processor would have mispredicted.
 //!
 //! | branch | predictor |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | indirect | a table of targets by address and history, as the paper's ITTAGE with one component |
 //! | return | a stack of return addresses |
 //!
-//! The sizes are those of the paper's 64 Kbit predictor. Real processors have larger predictors, but their vendors do
-//! not document how they work.
+//! The sizes of the tables are those of the paper's 64 Kbit predictor. Real processors have larger predictors, but
+//! their vendors do not document how these work.
 
 mod tage;
 
@@ -18,7 +18,8 @@ use unrack_lines::instruction::BlockEnding;
 /// Entries of the return address stack: 32 on Zen 2 (AMD, Software Optimization Guide for Family 17h Models 30h,
 /// 2.7.1.3) and 16 on Skylake.
 const RETURNS: usize = 32;
-/// Entries of the target table: 1024 on Zen 2 (the same guide, 2.7.1.4).
+/// Entries of the table that predicts the targets of indirect branches: 1024 on Zen 2 (section 2.7.1.4 of the same
+/// guide).
 const TARGETS: usize = 1024;
 
 /// Branch predictor of one thread.
@@ -42,8 +43,9 @@ impl Predictor {
         }
     }
 
-    /// Predicts the branch at `address`, trains the predictor with the actual continuation `next`, and returns
-    /// whether the prediction was wrong. `behind` is the address after the branch.
+    /// Predicts the branch at `address`, trains the predictor with `next`, the address at which execution actually
+    /// continued, and returns whether the prediction was wrong. `behind` is the address of the next instruction in
+    /// memory.
     pub(crate) fn is_mispredicted(&mut self, flow: &Flow, address: u64, behind: u64, next: u64) -> bool {
         if flow.is_call {
             self.returns[self.depth % RETURNS] = behind;

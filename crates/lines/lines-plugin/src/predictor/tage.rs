@@ -1,4 +1,5 @@
-//! TAGE predictor of conditional branches, with tagged tables of geometrically increasing history lengths.
+//! TAGE predictor of conditional branches. Its tagged tables use histories of branch outcomes whose lengths increase
+//! geometrically.
 //!
 //! Seznec and Michaud, A case for (partially) tagged geometric history length branch prediction, JILP 2006, section
 //! 3.
@@ -10,17 +11,18 @@ const TAGGED: usize = 1 << TAGGED_BITS;
 const TAGGED_BITS: u32 = 10;
 /// Bits of a tag.
 const TAG_BITS: u32 = 9;
-/// History length of each table, in branches: L(i) = alpha^(i-1) L(1), section 2.1, with L(1) = 5 and L(5) = 130.
+/// Number of recent branches whose outcomes each tagged table uses: L(i) = alpha^(i-1) L(1), section 2.1, with L(1) = 5
+/// and L(5) = 130.
 const LENGTHS: [u32; TABLES] = [5, 11, 25, 57, 130];
 const TABLES: usize = 5;
-/// Number of branches after which the usefulness counters are halved: section 3.2.3.
+/// Number of branches after which the usefulness counters are halved (section 3.2.3).
 const AGING: u32 = 1 << 18;
 
 /// Entry of a tagged table.
 #[derive(Clone, Copy, Default)]
 struct Entry {
     tag: u16,
-    /// Counter from -4 to 3. It predicts taken if it is at least 0.
+    /// Prediction counter from -4 to 3. The entry predicts that the branch is taken if the counter is at least 0.
     counter: i8,
     /// Usefulness counter from 0 to 3.
     useful: u8,
@@ -28,23 +30,23 @@ struct Entry {
 
 /// Predictor of conditional branches.
 pub(super) struct Tage {
-    /// Counters from -2 to 1. They predict taken if they are at least 0.
+    /// Counters of the untagged base table, from -2 to 1. A counter of at least 0 predicts that the branch is taken.
     base: Box<[i8; BASE]>,
     tables: Box<[[Entry; TAGGED]; TABLES]>,
-    /// Outcomes of the most recent branches, the last one in bit 0 of the first word.
+    /// Outcomes of the most recent branches. Bit 0 of the first word is the outcome of the last branch.
     history: [u64; 3],
     folded: [Folded; TABLES],
     branches: u32,
 }
 
-/// History of one table, folded to the width of an index and of a tag.
+/// History of one tagged table, folded to the number of bits of a table index and of a tag.
 #[derive(Clone, Copy, Default)]
 struct Folded {
     index: u32,
     tag: u32,
 }
 
-/// Indices and tags of a branch in the tables.
+/// Position of a branch in the tables: its index in each table, and its tag in each tagged table.
 struct TableIndices {
     base: usize,
     indices: [usize; TABLES],
@@ -92,7 +94,7 @@ impl Tage {
         place
     }
 
-    /// Returns the table with the longest history below `limit` that has an entry for the branch.
+    /// Returns the table with the longest history, among the tables below `limit`, that has an entry for the branch.
     fn matching(&self, place: &TableIndices, limit: usize) -> Option<usize> {
         (0..limit).rev().find(|&table| self.tables[table][place.indices[table]].tag == place.tags[table])
     }
@@ -104,7 +106,8 @@ impl Tage {
         }
     }
 
-    /// Section 3.1: the alternate prediction is preferred to an entry that is new, weak and not yet useful.
+    /// Selects the prediction (section 3.1). The provider is the matching table with the longest history. The alternate
+    /// prediction is preferred if the provider's entry is new, weak and not yet useful.
     fn final_prediction(&self, place: &TableIndices, provider: Option<usize>, other: bool) -> bool {
         let Some(table) = provider else { return other };
         let entry = self.tables[table][place.indices[table]];
@@ -112,7 +115,8 @@ impl Tage {
         if is_new { other } else { entry.counter >= 0 }
     }
 
-    /// Section 3.2.1: updates the usefulness if the two predictions differ, and the counter of the provider.
+    /// Trains the predictor (section 3.2.1): updates the counter of the providing entry, and also its usefulness if its
+    /// prediction differs from the alternate one.
     fn learn(&mut self, place: &TableIndices, provider: Option<usize>, other: bool, is_taken: bool) {
         let Some(table) = provider else {
             let counter = &mut self.base[place.base];
@@ -131,8 +135,8 @@ impl Tage {
         entry.counter = step(entry.counter, is_taken, -4, 3);
     }
 
-    /// Section 3.2.2: allocates an entry that is not useful in a table with a longer history. If all are useful,
-    /// their usefulness is decreased.
+    /// After a misprediction, allocates an entry for the branch in a table with a longer history, in place of an entry
+    /// that is not useful (section 3.2.2). If all candidate entries are useful, decreases their usefulness instead.
     fn allocate(&mut self, place: &TableIndices, provider: Option<usize>, is_taken: bool) {
         let longer = provider.map_or(0, |table| table + 1)..TABLES;
         let free = longer.clone().find(|&table| self.tables[table][place.indices[table]].useful == 0);
@@ -171,8 +175,9 @@ fn step(counter: i8, is_up: bool, least: i8, most: i8) -> i8 {
     if is_up { (counter + 1).min(most) } else { (counter - 1).max(least) }
 }
 
-/// Shifts the newest outcome into a folded history of `bits` bits, and removes the outcome that is `length` branches
-/// old. This is the circular shift register of Michaud, A PPM-like, tag-based branch predictor, JILP 2005, section 3.
+/// Shifts the newest outcome into a history that is folded to `bits` bits, and removes the outcome that is `length`
+/// branches old. This is the circular shift register of Michaud, A PPM-like, tag-based branch predictor, JILP 2005,
+/// section 3.
 fn fold(folded: u32, newest: u32, oldest: u32, length: u32, bits: u32) -> u32 {
     let shifted = (folded << 1 | newest) ^ oldest << (length % bits);
     (shifted ^ shifted >> bits) & ((1 << bits) - 1)

@@ -1,5 +1,5 @@
-//! Memory bandwidth of reads, copies, and writes with and without allocation in the caches; on one core and on all
-//! cores.
+//! Measurement of memory bandwidth, on one core and on all cores: of reads, of copies, of writes that allocate lines in
+//! the caches, and of writes that bypass the caches.
 
 use super::bypass;
 use super::clock::time_ns;
@@ -10,29 +10,30 @@ use serde::{Deserialize, Serialize};
 use std::sync::Barrier;
 use std::time::Instant;
 
-/// Bandwidths, in 10^9 bytes that the program moves per second. Lines that are read because a write allocates them,
-/// and write-backs of evicted lines, are not counted.
+/// Bandwidths, in 10^9 bytes that the program itself reads or writes per second. Other transfers are not counted: reads
+/// of lines that a write allocates in the caches, and write-backs of evicted lines.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bandwidth {
-    /// Number of threads, each of which has its own memory.
+    /// Number of threads. Each thread accesses its own memory.
     pub threads: u32,
-    /// Reads of successive words.
+    /// Bandwidth of reads of successive words.
     pub read_gbps: MeasuredSpread,
-    /// Writes of successive words.
+    /// Bandwidth of writes of successive words.
     pub write_gbps: MeasuredSpread,
-    /// Writes that bypass the caches; `None` on processors for which they are not implemented.
+    /// Bandwidth of writes that bypass the caches; `None` on processors for which this project does not implement such
+    /// writes.
     pub nontemporal_gbps: Option<MeasuredSpread>,
-    /// Copies. Each copied byte counts twice, because it is read and written.
+    /// Bandwidth of copies. Each copied byte counts twice, because it is read and written.
     pub copy_gbps: MeasuredSpread,
 }
 
-/// Bytes moved per round within a working set.
+/// Number of bytes that a round moves in [`cached`], by several passes over the working set.
 const BYTES: usize = 64 << 20;
 
 /// Words per line.
 const WORDS: usize = 8;
 
-/// Pattern of accesses.
+/// Pattern in which a thread accesses its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AccessPattern {
     Read,
@@ -41,7 +42,7 @@ enum AccessPattern {
     Copy,
 }
 
-/// Measures with `threads` threads, each of which uses its own `bytes` bytes.
+/// Measures the bandwidths with `threads` threads, each of which accesses its own `bytes` bytes.
 pub(super) fn measure(threads: usize, bytes: usize, rounds: usize) -> Result<Bandwidth, CalibrateError> {
     let mut memories = Vec::new();
     for _ in 0..threads {
@@ -57,8 +58,8 @@ pub(super) fn measure(threads: usize, bytes: usize, rounds: usize) -> Result<Ban
     })
 }
 
-/// Measures reads and copies of one thread within a working set that is traversed repeatedly, in 10^9 bytes per
-/// second.
+/// Measures the bandwidth of reads and of copies by one thread that traverses `region` repeatedly, in 10^9 bytes per
+/// second. The region is small enough to stay in a cache level.
 pub(super) fn cached(region: &mut [u8], rounds: usize) -> (MeasuredSpread, MeasuredSpread) {
     let (a, b) = region.split_at_mut(region.len() / 2);
     let times = (BYTES / (a.len() + b.len())).max(1);
@@ -71,7 +72,8 @@ pub(super) fn cached(region: &mut [u8], rounds: usize) -> (MeasuredSpread, Measu
     (gbps(AccessPattern::Read), gbps(AccessPattern::Copy))
 }
 
-/// Runs a pattern on one thread for each pair of memories. Returns the total bytes per nanosecond.
+/// Runs an access pattern on several threads at the same time, one for each pair of memories. Returns the sum of their
+/// bandwidths, in bytes per nanosecond.
 fn together(memories: &mut [(Memory, Memory)], pattern: AccessPattern) -> f64 {
     let barrier = Barrier::new(memories.len());
     let moved: usize = memories.iter().map(|(a, b)| a.bytes().len() + b.bytes().len()).sum();
@@ -90,7 +92,7 @@ fn together(memories: &mut [(Memory, Memory)], pattern: AccessPattern) -> f64 {
     moved as f64 / (end - start).as_nanos().max(1) as f64
 }
 
-/// Traverses both halves once.
+/// Applies an access pattern to each of the two memories once. A copy goes from `a` to `b`.
 fn once(a: &mut [u8], b: &mut [u8], pattern: AccessPattern) {
     match pattern {
         AccessPattern::Read => _ = std::hint::black_box(sum(a).wrapping_add(sum(b))),
@@ -104,7 +106,8 @@ fn words(bytes: &mut [u8]) -> impl Iterator<Item = &mut [u8; 8]> {
     bytes.as_chunks_mut::<8>().0.iter_mut()
 }
 
-/// Sums words. The sums of a line are independent of each other, so that additions do not limit the rate.
+/// Reads all words and returns their sum. Each of the eight words of a line has its own partial sum, so that a wait for
+/// the previous addition does not limit the rate.
 fn sum(bytes: &[u8]) -> u64 {
     let mut sums = [0u64; WORDS];
     for line in bytes.as_chunks::<64>().0 {
@@ -115,15 +118,15 @@ fn sum(bytes: &[u8]) -> u64 {
     sums.into_iter().fold(0, u64::wrapping_add)
 }
 
-/// Writes a different value to each word. For equal values, the compiler would call `memset`, which may bypass the
-/// caches.
+/// Writes a different value to each word. If all values were equal, the compiler would call `memset`, which may bypass
+/// the caches.
 fn write(bytes: &mut [u8]) {
     for (value, word) in words(bytes).enumerate() {
         *word = (value as u64).to_le_bytes();
     }
 }
 
-/// Copies with a modification. For a plain copy, the compiler would call `memcpy`, which may bypass the caches.
+/// Copies words and modifies each one. For a plain copy, the compiler would call `memcpy`, which may bypass the caches.
 fn copy(from: &mut [u8], to: &mut [u8]) {
     for (from, to) in words(from).zip(words(to)) {
         *to = (!u64::from_le_bytes(*from)).to_le_bytes();

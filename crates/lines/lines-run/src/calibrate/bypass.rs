@@ -1,10 +1,11 @@
-//! Writes that bypass the caches, and flushes of lines, which have no safe counterpart.
+//! Writes that bypass the caches, and flushes of lines from the caches. Rust has no safe functions for these
+//! instructions.
 #![allow(unsafe_code)]
 
-/// Whether [`write`] bypasses the caches on this architecture, and [`flush`] empties them.
+/// Whether this architecture is supported: on it, [`write`] bypasses the caches, and [`flush`] removes lines from them.
 pub(super) const IS_KNOWN: bool = cfg!(target_arch = "x86_64");
 
-/// Writes a word to each 8 bytes, bypassing the caches where that is possible.
+/// Writes a constant to each group of 8 bytes, with stores that bypass the caches.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn write(bytes: &mut [u8]) {
     use std::arch::x86_64::{__m128i, _mm_set1_epi64x, _mm_sfence, _mm_stream_si128};
@@ -21,13 +22,14 @@ pub(super) fn write(bytes: &mut [u8]) {
     unsafe { _mm_sfence() };
 }
 
-/// Writes a word to each 8 bytes.
+/// Writes a constant to each group of 8 bytes through the caches, because stores that bypass them are not implemented
+/// for this architecture.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn write(bytes: &mut [u8]) {
     bytes.fill(0x55);
 }
 
-/// Removes all lines of `bytes` from all caches, where that is possible.
+/// Removes all lines of `bytes` from all cache levels.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn flush(bytes: &[u8]) {
     use std::arch::x86_64::{_mm_clflush, _mm_mfence};
@@ -39,7 +41,7 @@ pub(super) fn flush(bytes: &[u8]) {
     unsafe { _mm_mfence() };
 }
 
-/// Leaves the caches as they are.
+/// Does nothing, because flushes are not implemented for this architecture.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn flush(_bytes: &[u8]) {}
 

@@ -1,24 +1,24 @@
-//! Pointer chases: sequences of loads in which each address comes from the previous load.
+//! Pointer chases: sequences of loads in which each load returns the address of the next load.
 //!
-//! Each line of the memory contains the offset of the next one. A single chase measures the latency of a load, and
-//! several simultaneous chases measure how many misses overlap.
+//! Each line of the memory contains the offset of the line that is visited next. A single chase measures the latency of
+//! a load, and several simultaneous chases measure how many cache misses overlap.
 
 use unrack_basis::SplitMix64;
 
 /// Bytes of a line.
 pub(super) const LINE: usize = 64;
 
-/// Orders in which lines are visited.
+/// Order in which a chase visits the lines of its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChaseOrder {
     /// One random cycle through all lines.
     Random,
-    /// Each line is followed by its neighbour.
+    /// Each line is followed by the next line in memory.
     Forward,
 }
 
-/// Links the whole lines of `bytes` into one ring. Returns the offsets of its lines: `ring[i]` is that of the i-th
-/// line.
+/// Links the whole lines of `bytes` into one ring, by writing the offset of the next line to each line. Returns the
+/// offsets of the lines in the order of the ring: `ring[i]` is the offset of the i-th line.
 pub(super) fn link(bytes: &mut [u8], order: ChaseOrder, seed: u64) -> Vec<u32> {
     let mut ring: Vec<u32> = (0..(bytes.len() / LINE) as u32).collect();
     if order == ChaseOrder::Random {
@@ -31,7 +31,7 @@ pub(super) fn link(bytes: &mut [u8], order: ChaseOrder, seed: u64) -> Vec<u32> {
     ring
 }
 
-/// Shuffles by the method of Fisher and Yates (Knuth, TAOCP vol. 2, algorithm 3.4.2 P).
+/// Shuffles the values by the method of Fisher and Yates (Knuth, TAOCP vol. 2, algorithm 3.4.2 P).
 fn shuffle(values: &mut [u32], seed: u64) {
     let mut random = SplitMix64::new(seed);
     for i in (1..values.len()).rev() {
@@ -40,7 +40,7 @@ fn shuffle(values: &mut [u32], seed: u64) {
     }
 }
 
-/// Follows a ring for `steps` steps. Returns the offset at which it ends.
+/// Follows a ring of lines for `steps` loads, starting at offset `from`. Returns the offset that is reached.
 pub(super) fn follow(bytes: &[u8], from: usize, steps: usize) -> usize {
     let mut at = from;
     for _ in 0..steps {
@@ -49,7 +49,8 @@ pub(super) fn follow(bytes: &[u8], from: usize, steps: usize) -> usize {
     at
 }
 
-/// Follows a ring from `K` positions simultaneously, for `steps` steps each.
+/// Follows a ring of lines from `K` offsets simultaneously, for `steps` loads from each. Returns the offsets that are
+/// reached.
 pub(super) fn follow_many<const K: usize>(bytes: &[u8], from: [usize; K], steps: usize) -> [usize; K] {
     let mut at = from;
     for _ in 0..steps {
@@ -60,7 +61,8 @@ pub(super) fn follow_many<const K: usize>(bytes: &[u8], from: [usize; K], steps:
     at
 }
 
-/// Loads the next offset. The bounds check is not part of the chain of loads, because the core predicts its branch.
+/// Loads the offset of the next line. The bounds check does not lengthen the chain of loads, because the core predicts
+/// its branch.
 #[inline(always)]
 fn next(bytes: &[u8], at: usize) -> usize {
     let word = bytes[at..at + 8].try_into().expect("a slice of 8 bytes");

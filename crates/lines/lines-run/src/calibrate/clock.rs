@@ -1,4 +1,4 @@
-//! CPU clock of the calling thread, which stops while other threads run.
+//! CPU time of the calling thread. This clock stops while the kernel runs other threads on the core.
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -8,8 +8,8 @@ fn thread_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Measures the CPU time of `work` on this thread, in nanoseconds. Time during which the kernel runs other threads is
-/// not included.
+/// Runs `work` on this thread and returns its CPU time in nanoseconds. Time during which the kernel runs other threads
+/// is not included.
 pub(super) fn time_ns<T>(work: impl FnOnce() -> T) -> f64 {
     let start = thread_ns();
     std::hint::black_box(work());

@@ -1,5 +1,5 @@
-//! Latency of a load as a function of the working set, and the latency and size of each level that follow from this
-//! curve.
+//! Latency curve: latency of a load as a function of the size of the working set. The latency and the size of each
+//! cache level are derived from this curve.
 
 use super::chase::{ChaseOrder, LINE, follow, link};
 use super::clock::time_ns;
@@ -9,41 +9,43 @@ use super::memory::{Memory, PageSize};
 use super::spread::MeasuredSpread;
 use serde::{Deserialize, Serialize};
 
-/// Smallest working set, in bytes.
+/// Size of the smallest measured working set, in bytes.
 const LEAST_BYTES: usize = 4 << 10;
 /// Minimum and maximum number of loads per round.
 const LOADS: std::ops::RangeInclusive<usize> = 1 << 16..=1 << 18;
 
-/// Latency of dependent loads of lines in random order, for one working set.
+/// One point of the latency curve: latency of dependent loads of lines in random order, for one size of the working
+/// set.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LatencyPoint {
-    /// Working set in bytes.
+    /// Size of the working set in bytes.
     pub bytes: u64,
     /// Time between two dependent loads, in nanoseconds.
     pub load_ns: MeasuredSpread,
 }
 
-/// Cache level as measured.
+/// Latency and size of a cache level, as measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CacheLevel {
     /// Number of the level; 1 is the nearest to the core.
     pub level: u8,
-    /// Size as reported by the kernel, in bytes.
+    /// Size of the level as reported by the kernel, in bytes.
     pub described_bytes: u64,
-    /// Size according to the curve, in bytes. For a shared level, it is the part that other users leave.
+    /// Size of the level as derived from the latency curve, in bytes. For a shared level, it is the part that other
+    /// users of the machine leave to this process.
     pub effective_bytes: u64,
-    /// Time between two dependent loads, in nanoseconds.
+    /// Time between two dependent loads that hit this level, in nanoseconds.
     pub load_ns: MeasuredSpread,
 }
 
-/// Result of evaluating a curve.
+/// Cache levels and memory latency, as derived from a latency curve.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct CurveReading {
     pub(super) levels: Vec<CacheLevel>,
     pub(super) memory_ns: MeasuredSpread,
 }
 
-/// Measures the latency for working sets from 4 KiB to the size of `memory`, two per octave.
+/// Measures the latency for working sets from 4 KiB to the size of `memory`, with two sizes per octave.
 pub(super) fn measure(memory: &mut Memory, rounds: usize) -> Vec<LatencyPoint> {
     let largest = memory.bytes().len();
     let sizes = (0..).map(|half| (LEAST_BYTES as f64 * 2f64.powf(half as f64 / 2.0)) as usize / LINE * LINE);
@@ -53,7 +55,7 @@ pub(super) fn measure(memory: &mut Memory, rounds: usize) -> Vec<LatencyPoint> {
         .collect()
 }
 
-/// Measures one working set, after one pass that warms the caches.
+/// Measures the latency for one working set, after one pass over it that warms the caches.
 fn point(bytes: &mut [u8], rounds: usize) -> LatencyPoint {
     link(bytes, ChaseOrder::Random, bytes.len() as u64);
     let lines = bytes.len() / LINE;
@@ -65,11 +67,11 @@ fn point(bytes: &mut [u8], rounds: usize) -> LatencyPoint {
 
 /// Determines the latency and the effective size of each level, and the latency of memory.
 ///
-/// The latency of a level is read from working sets of two to eight times the size of the previous level, because the
-/// level serves most of their loads, and of at most half of its own size. A level ends where the latency crosses the
-/// midpoint between its own latency and that of the next level. Both rules also work for a last level of which other
-/// users take a part, because the smaller working sets still fit. Working sets of at least twice `last_bytes` are in
-/// memory.
+/// The latency of a level is read from those working sets that are two to eight times as large as the previous level,
+/// and at most half as large as the level itself, because the level serves most of their loads. A level ends where the
+/// latency crosses the midpoint between the latency of this level and that of the next level. The two rules also hold
+/// for a last level that is partly occupied by other users of the machine, because the smaller working sets still fit
+/// into the rest. Working sets of at least twice `last_bytes` are served by memory.
 pub(super) fn read(
     points: &[LatencyPoint],
     caches: &[DescribedCache],
@@ -98,17 +100,18 @@ pub(super) fn read(
     Ok(CurveReading { levels: levels.collect(), memory_ns })
 }
 
-/// Point that represents a plateau of the curve.
+/// Quantile of the latencies in a flat part of the curve, which is used as the latency of a level.
 #[derive(Clone, Copy)]
 enum Quantile {
-    /// Lower quartile. It is used for a level whose larger working sets may no longer fit, because other users take a
-    /// part of it.
+    /// Lower quartile. It is used for a level that is partly occupied by other users of the machine, because the larger
+    /// working sets may then not fit into the level.
     Quarter = 4,
     /// Median.
     Half = 2,
 }
 
-/// Returns the point at this quantile of the latencies, among the points in a range of sizes.
+/// Returns the given quantile of the latencies, among the points whose working set is between `least` and `most` bytes.
+/// Returns `None` if there is no such point.
 fn plateau(points: &[LatencyPoint], least: u64, most: u64, quantile: Quantile) -> Option<MeasuredSpread> {
     let mut inside: Vec<MeasuredSpread> =
         points.iter().filter(|p| (least..=most).contains(&p.bytes)).map(|p| p.load_ns).collect();
@@ -116,7 +119,8 @@ fn plateau(points: &[LatencyPoint], least: u64, most: u64, quantile: Quantile) -
     inside.get(inside.len().saturating_sub(1) / quantile as usize).copied()
 }
 
-/// Returns the size at which the latency crosses a limit for the last time, interpolated on a logarithmic scale.
+/// Returns the size of the working set at which the latency exceeds a limit and stays above it, interpolated on a
+/// logarithmic scale.
 fn step(points: &[LatencyPoint], limit_ns: f64) -> u64 {
     let below = points.iter().rposition(|point| point.load_ns.median <= limit_ns);
     let Some(below) = below.map(|at| points[at]) else { return 0 };
@@ -125,7 +129,8 @@ fn step(points: &[LatencyPoint], limit_ns: f64) -> u64 {
     (below.bytes as f64 * (above.bytes as f64 / below.bytes as f64).powf(share)) as u64
 }
 
-/// Allocates memory that is large enough for [`measure`] to see beyond a last level of this size.
+/// Allocates memory for [`measure`] that is several times as large as the last cache level, so that the latency curve
+/// includes working sets that memory serves.
 pub(super) fn room(
     last_level_bytes: u64,
     available_bytes: u64,
@@ -148,8 +153,8 @@ mod tests {
         MeasuredSpread { min: ns, median: ns, max: ns }
     }
 
-    /// Curve of a machine with three levels, at four points per octave. This process obtains `kept` bytes of the last
-    /// level.
+    /// Returns the ideal curve of a machine with three cache levels and four points per octave. This process obtains
+    /// `kept` bytes of the third level.
     fn ideal(kept: f64, memory_ns: f64) -> Vec<LatencyPoint> {
         let latency = |bytes: f64| match bytes {
             _ if bytes <= 32768.0 => 1.0,

@@ -1,33 +1,34 @@
-//! Machine as the kernel describes it, in `/proc/cpuinfo` and in the sysfs entries for the caches of the first core.
+//! Description of the machine by the kernel, as read from `/proc/cpuinfo` and from the sysfs entries for the caches of
+//! the first core.
 
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use unrack_lines::processor::{CacheSize, Processor};
 
-/// Processor and caches, as reported by the kernel. In a virtual machine, the report may exceed what the machine
-/// obtains.
+/// Processor and caches of the machine, as reported by the kernel. In a virtual machine, the reported caches may be
+/// larger than the part of them that the machine obtains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Described {
-    /// Name of the model.
+    /// Name of the processor model.
     pub name: String,
-    /// Vendor, as spelled by `cpuid`.
+    /// Vendor of the processor, as spelled by `cpuid`.
     pub vendor: String,
     /// Family number of the processor.
     pub family: u32,
-    /// Model number within the family.
+    /// Model number within the processor's family.
     pub model: u32,
-    /// Whether this is a virtual machine.
+    /// Whether this machine is a virtual machine.
     pub is_virtual: bool,
     /// Number of cores that this process may use.
     pub cores: usize,
-    /// Caches that hold data, the nearest to the core first.
+    /// Caches that hold data, in the order from the nearest to the core to the last level.
     pub caches: Vec<DescribedCache>,
 }
 
-/// Cache that holds data.
+/// Cache that holds data, as reported by the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DescribedCache {
-    /// Number of the level; 1 is the nearest to the core.
+    /// Number of the cache level; 1 is the nearest to the core.
     pub level: u8,
     /// Size in bytes.
     pub bytes: u64,
@@ -35,7 +36,7 @@ pub struct DescribedCache {
     pub ways: u32,
     /// Number of sets.
     pub sets: u32,
-    /// Number of cores that share it.
+    /// Number of cores that share the cache.
     pub shared_by: u32,
 }
 
@@ -63,7 +64,8 @@ impl Described {
         }
     }
 
-    /// Returns the name of the processor preset of `unrack-lines` for this core, or `None` if there is none.
+    /// Returns the name of the processor preset of `unrack-lines` for the processor of this machine, or `None` if there
+    /// is no preset for it.
     ///
     /// Families and models are those of AMD's revision guides (56323, 56683, 57095) and of Intel's Software
     /// Developer's Manual, volume 4, table 2-1.
@@ -80,8 +82,9 @@ impl Described {
         }
     }
 
-    /// Returns the processor to simulate: the preset of this core, with the cache sizes that the kernel reports. For
-    /// a core without a preset, it is the newest preset of the same vendor. Returns `None` if the vendor is unknown.
+    /// Returns the processor to simulate: the preset for the processor of this machine, with the cache sizes that the
+    /// kernel reports. If there is no such preset, the newest preset of the same vendor is used. Returns `None` if the
+    /// vendor is unknown.
     pub fn processor(&self) -> Option<Processor> {
         let newest = match self.vendor.as_str() {
             "AuthenticAMD" => Some("zen5"),
@@ -98,24 +101,25 @@ impl Described {
         Some(if processor.check().is_ok() { processor } else { usual })
     }
 
-    /// Returns the cache with this level number, if there is one.
+    /// Returns the cache with this level number, or `None` if the kernel reports no such cache.
     pub fn cache(&self, level: u8) -> Option<&DescribedCache> {
         self.caches.iter().find(|cache| cache.level == level)
     }
 
-    /// Returns the size of the last cache level in bytes, or 0 if no cache is known.
+    /// Returns the size of the last cache level in bytes, or 0 if the kernel reports no caches.
     pub(super) fn last_level_bytes(&self) -> u64 {
         self.caches.last().map_or(0, |cache| cache.bytes)
     }
 }
 
-/// Returns the value of the first `key : value` line.
+/// Returns the value of the first line of the form `key : value` with this key.
 fn value<'a>(text: &'a str, key: &str) -> &'a str {
     let pairs = text.lines().filter_map(|line| line.split_once(':'));
     pairs.filter(|(k, _)| k.trim() == key).map(|(_, value)| value.trim()).next().unwrap_or("")
 }
 
-/// Reads the data caches below a directory of sysfs, the nearest to the core first.
+/// Reads the descriptions of the data caches in a directory of sysfs, in the order from the nearest to the core to the
+/// last level.
 fn caches(folder: &Path) -> Vec<DescribedCache> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut caches: Vec<DescribedCache> =
@@ -139,7 +143,7 @@ fn cache(folder: &Path) -> Option<DescribedCache> {
     })
 }
 
-/// Parses a size such as `32K`.
+/// Parses a size such as `32K`, and returns it in bytes.
 fn bytes(text: &str) -> Option<u64> {
     let unit = match text.bytes().last()? {
         b'K' => 1 << 10,
@@ -150,7 +154,7 @@ fn bytes(text: &str) -> Option<u64> {
     text[..text.len() - 1].parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// Counts the cores in a list such as `0-3,8`.
+/// Returns the number of cores in a list such as `0-3,8`.
 fn cores_in(list: &str) -> Option<u32> {
     let range = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

@@ -1,7 +1,7 @@
-//! Calibration that is stored in the user's cache directory. It is valid until the machine is rebooted.
+//! Storage of a calibration in the user's cache directory. A stored calibration is valid until the machine is rebooted.
 //!
-//! A file that cannot be read is treated as missing, and an error of writing is ignored, because the calibration can
-//! always be measured again.
+//! A stored calibration that cannot be read is treated as missing, and an error of writing is ignored, because the
+//! calibration can always be measured again.
 
 use super::{Described, MachineCalibration};
 use serde::{Deserialize, Serialize};
@@ -16,12 +16,12 @@ const VERSION: u32 = 4;
 #[derive(Serialize, Deserialize)]
 struct CalibrationFile {
     version: u32,
-    /// Boot ID of the kernel.
+    /// Boot ID of the kernel when the calibration was stored.
     boot: String,
     calibration: MachineCalibration,
 }
 
-/// Returns the path of the user's file, if the cache directory is known.
+/// Returns the path of the user's stored calibration, or `None` if the user's cache directory is unknown.
 fn path() -> Option<PathBuf> {
     let named = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = named("XDG_CACHE_HOME").or_else(|| named("HOME").map(|home| home.join(".cache")))?;
@@ -32,7 +32,7 @@ fn boot() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().into()
 }
 
-/// Returns the stored calibration of this machine, if there is one.
+/// Returns the stored calibration, or `None` if there is none that is valid for this machine and this boot.
 pub(super) fn get() -> Option<MachineCalibration> {
     read(&path()?, &boot(), &Described::this())
 }

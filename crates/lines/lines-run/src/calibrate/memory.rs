@@ -1,4 +1,4 @@
-//! Memory for measurements, in small pages or, if the kernel provides them, in huge pages.
+//! Memory for the measurements of the calibration, in small pages or, if the kernel provides them, in huge pages.
 
 use super::error::CalibrateError;
 use memmap2::{Advice, MmapMut};
@@ -15,7 +15,7 @@ pub(super) enum PageSize {
     Huge,
 }
 
-/// Memory that begins at a multiple of the huge page size and has been written to.
+/// Memory for a measurement. It begins at a multiple of the huge page size, and each of its pages has been written to.
 pub(super) struct Memory {
     map: MmapMut,
     start: usize,
@@ -35,24 +35,25 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Returns the memory.
+    /// Returns the memory as a slice for reading.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.map[self.start..self.start + self.bytes]
     }
 
-    /// Returns the memory for writing.
+    /// Returns the memory as a slice for writing.
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.map[self.start..self.start + self.bytes]
     }
 
-    /// Returns whether most of the memory lies in huge pages, as reported by the kernel.
+    /// Returns whether more than half of the memory is in huge pages, as reported by the kernel.
     pub(super) fn is_huge(&self) -> bool {
         let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
         huge_bytes(&smaps, self.bytes().as_ptr() as usize) > self.bytes / 2
     }
 }
 
-/// Returns the number of bytes in huge pages of the mapping at this address.
+/// Returns how many bytes of the mapping at this address are in huge pages. `smaps` is the content of
+/// `/proc/self/smaps`.
 fn huge_bytes(smaps: &str, address: usize) -> usize {
     let holds = |line: &str| {
         let (first, last) = line.split(' ').next()?.split_once('-')?;

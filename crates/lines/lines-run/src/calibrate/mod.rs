@@ -1,19 +1,20 @@
-//! Calibration of this machine: latencies, capacities and bandwidths, and costs of the core and the kernel.
+//! Calibration of this machine: measures the latencies, sizes and bandwidths of caches and memory, and costs of the
+//! core and of the kernel.
 //!
-//! The kernel describes the caches, but only a measurement shows what a program obtains. For example, a virtual
-//! machine shares its last level with other machines, and its clock frequency is not that of the data sheet. Each
-//! quantity is measured in several rounds, and the median is used. Times on one core are CPU times of the measuring
-//! thread.
+//! The kernel describes the caches, but only a measurement shows what performance a program obtains. For example, a
+//! virtual machine shares its last cache level with other machines, and its clock frequency differs from the data
+//! sheet. Each quantity is measured in several rounds, and the median of the rounds is used. Times on one core are CPU
+//! times of the measuring thread.
 //!
 //! | module | measures |
 //! |---|---|
-//! | [`described`] | nothing: reads the description by the kernel |
-//! | [`reach`] | how large a working set must be to come from memory |
-//! | [`curve`] | latency by working set; from it, latency and size of each level |
-//! | [`overlap`] | number of misses in flight |
+//! | [`described`] | no measurement: reads the kernel's description of the caches |
+//! | [`reach`] | how large a working set must be so that memory serves its loads |
+//! | [`curve`] | latency by working set, from which the latency and size of each cache level are derived |
+//! | [`overlap`] | number of cache misses in flight |
 //! | [`bandwidth`] | bytes per second |
-//! | [`walk`] | nothing: derives the cost of page walks from the curves for small and for huge pages |
-//! | [`window`] | operations in the window in which misses overlap |
+//! | [`walk`] | no measurement: derives the cost of page walks from the curves for small and for huge pages |
+//! | [`window`] | number of operations in the window in which cache misses overlap |
 //! | [`pipeline`] | frequency, rate of additions, mispredicted branches, first touches, system calls |
 
 mod bandwidth;
@@ -44,73 +45,79 @@ use memory::{Memory, PageSize};
 use serde::{Deserialize, Serialize};
 use unrack_lines::processor::{InclusionPolicy, Processor};
 
-/// Number of rounds of each measurement.
+/// Number of rounds in which each quantity is measured.
 const ROUNDS: usize = 7;
-/// Maximum size of working sets for measurements of the last level, as a multiple of the level before it.
+/// Maximum size of the working set for measurements within the last cache level, as a multiple of the size of the level
+/// before it.
 const SHARE_OF_LAST: usize = 3;
-/// Fraction by which a cache may appear larger than it is, because the step of the curve that gives its size is not
-/// sharp.
+/// Fraction by which the measured size of a cache may exceed its real size. An excess is possible because the step of
+/// the latency curve at which a level ends is not sharp.
 const TOLERATED: f64 = 0.05;
-/// Memory per thread for the measurement of bandwidth, as a multiple of the last cache level. It is large enough that
-/// few accesses hit that level.
+/// Memory per thread for the measurement of memory bandwidth, as a multiple of the size of the last cache level. It is
+/// large enough that few accesses hit that level.
 const BANDWIDTH_LEVELS: u64 = 4;
 
 /// Caches, memory and core of a machine, as measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MachineCalibration {
-    /// Machine as described by the kernel.
+    /// Processor and caches as described by the kernel.
     pub described: Described,
     /// Frequency of a busy core, in GHz.
     pub frequency_ghz: MeasuredSpread,
-    /// Number of independent integer additions that a core executes per nanosecond. It is lower than the core's
-    /// capability if another hardware thread is running on the same core.
+    /// Number of independent integer additions that a core executes per nanosecond. If another hardware thread is
+    /// running on the same core, the number is lower than the capability of the core.
     pub additions_per_ns: MeasuredSpread,
-    /// Cache levels, the nearest to the core first.
+    /// Measured cache levels, in the order from the nearest to the core to the last level.
     pub levels: Vec<CacheLevel>,
-    /// Latency of a load from memory, in nanoseconds. If the kernel provides huge pages, it excludes the page walk.
+    /// Latency of a load that memory serves, in nanoseconds. If the kernel provides huge pages, the latency excludes
+    /// the page walk.
     pub memory_ns: MeasuredSpread,
-    /// Latency by working set, in pages of 4 KiB.
+    /// Latency of loads for each size of the working set, measured in pages of 4 KiB.
     pub small_pages: Vec<LatencyPoint>,
-    /// Latency by working set, in pages of 2 MiB; empty if the kernel provides none.
+    /// Latency of loads for each size of the working set, measured in pages of 2 MiB; empty if the kernel provides no
+    /// such pages.
     pub huge_pages: Vec<LatencyPoint>,
-    /// Time of a page walk beyond the second-level TLB when the data come from memory, in nanoseconds; `None` if the
+    /// Time that a page walk adds to a load from memory if the second-level TLB misses, in nanoseconds; `None` if the
     /// kernel provides no huge pages.
     pub walk_ns: Option<MeasuredSpread>,
-    /// Throughput of several simultaneous chases in memory.
+    /// Time per load for several numbers of simultaneous pointer chases in memory.
     pub overlaps: Vec<Overlap>,
-    /// Maximum number of misses in flight, derived from the throughput of chases.
+    /// Maximum number of cache misses in flight, derived from the throughput of simultaneous pointer chases.
     pub most_at_once: f64,
-    /// Number of operations in the window in which misses overlap; `None` if something else limits their overlap.
+    /// Number of operations in the instruction window in which cache misses overlap; `None` if something else limits
+    /// their overlap.
     pub window: Option<f64>,
-    /// Bandwidth within the second level.
+    /// Bandwidth within the second cache level.
     pub second_level: LevelRates,
-    /// Throughput of loads from the last level.
+    /// Throughput of loads that the last cache level serves.
     pub last_level: LastLevel,
-    /// Latency of a load of the next line in memory, in nanoseconds: the part of the latency that prefetchers do not
-    /// hide.
+    /// Latency of a load of the line that follows in memory, in nanoseconds. This is the part of the memory latency
+    /// that the prefetchers do not hide.
     pub forward_ns: MeasuredSpread,
-    /// Latency of such a load, in nanoseconds, while two other lines per load are requested from the second level.
+    /// Latency of a load of the line that follows in memory, in nanoseconds, if each such load is accompanied by two
+    /// loads that hit the second cache level.
     pub forward_beside_hits_ns: MeasuredSpread,
-    /// Bandwidth of one thread.
+    /// Memory bandwidth of one thread.
     pub one: Bandwidth,
-    /// Bandwidth of as many threads as the number of cores that this process may use.
+    /// Memory bandwidth of several threads, one for each core that this process may use.
     pub all: Bandwidth,
-    /// Time that a mispredicted branch adds, in nanoseconds, counted from the load that it depends on.
+    /// Time that a mispredicted branch adds, in nanoseconds, measured from the load on whose value the branch depends.
     pub mispredict_ns: MeasuredSpread,
     /// Time of the first touch of a 4 KiB page, in nanoseconds, including the release of its memory.
     pub first_touch_ns: MeasuredSpread,
     /// Time of a system call that does nothing, in nanoseconds.
     pub system_call_ns: MeasuredSpread,
-    /// Description of other work that disturbed the measurement, so that the numbers may be those of a busy machine;
-    /// `None` if there was none.
+    /// Description of other work on the machine that disturbed the measurement; `None` if there was no such work. If
+    /// the measurement was disturbed, the numbers may be those of a busy machine.
     #[serde(default)]
     pub disturbance: Option<String>,
 }
 
-/// Bandwidth of one thread in a working set whose size is between that of a level and that of the previous level.
+/// Bandwidth of one thread within a cache level. The working set is smaller than this level and larger than the
+/// previous level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LevelRates {
-    /// Working set in bytes.
+    /// Size of the working set in bytes.
     pub bytes: u64,
     /// Reads of successive words, in 10^9 bytes per second.
     pub read_gbps: MeasuredSpread,
@@ -119,19 +126,19 @@ pub struct LevelRates {
     pub copy_gbps: MeasuredSpread,
 }
 
-/// Throughput of loads from the last level.
+/// Throughput of loads that the last cache level serves.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LastLevel {
     /// Bandwidth of successive words.
     pub rates: LevelRates,
-    /// Throughput of several simultaneous chases.
+    /// Time per load for several numbers of simultaneous pointer chases within the level.
     pub overlaps: Vec<Overlap>,
 }
 
 impl LevelRates {
-    /// Returns the maximum rate at which lines arrive from the level, in 10^9 bytes per second. For copies, the
-    /// number of bytes moved is equal to the number of bytes that arrive, because the lines that the writes allocate
-    /// arrive in addition to those that are read.
+    /// Returns the maximum rate at which lines arrive from the cache level, in 10^9 bytes per second. For copies, the
+    /// number of bytes moved is equal to the number of bytes that arrive. The reason is that two lines arrive for each
+    /// copied line: the line that is read, and the line that the write allocates.
     pub fn gb_s(&self) -> f64 {
         self.read_gbps.median.max(self.copy_gbps.median)
     }
@@ -142,16 +149,17 @@ impl LevelRates {
     }
 }
 
-/// Returns a part of `memory` whose size is between that of the last of `levels` and that of the previous level.
+/// Returns a part of `memory` whose size is between the sizes of the last two of `levels`, so that the last one serves
+/// its loads.
 fn between<'a>(memory: &'a mut Memory, levels: &[CacheLevel]) -> &'a mut [u8] {
     let wanted = size_between(levels) / chase::LINE * chase::LINE;
     let bytes = wanted.clamp(64 * chase::LINE, memory.bytes().len());
     &mut memory.bytes_mut()[..bytes]
 }
 
-/// Returns the geometric mean of the sizes of the last two of `levels`. If the last one is the last level, which
-/// other users share, the result is at most [`SHARE_OF_LAST`] times the previous level, because the capacity that the
-/// level provided while its size was measured may be gone a second later.
+/// Returns the geometric mean of the sizes of the last two of `levels`. If these include the last level of the machine,
+/// the mean is limited to [`SHARE_OF_LAST`] times the size of the level before it. The reason for the limit is that
+/// other users share the last level, and may a second later occupy a part of the measured capacity.
 fn size_between(levels: &[CacheLevel]) -> usize {
     let sizes: Vec<f64> = levels.iter().rev().take(2).map(|level| level.effective_bytes as f64).collect();
     let mean = sizes.iter().product::<f64>().powf(1.0 / sizes.len() as f64) as usize;
@@ -162,15 +170,15 @@ fn size_between(levels: &[CacheLevel]) -> usize {
 }
 
 impl MachineCalibration {
-    /// Returns the stored calibration of this machine, if it was measured since the last boot. Only the frequency is
-    /// measured again, because it takes milliseconds to measure and changes within minutes.
+    /// Returns the stored calibration of this machine, if it was measured since the last boot. Only the clock frequency
+    /// is measured again, because it changes within minutes and its measurement takes only milliseconds.
     pub fn kept() -> Option<MachineCalibration> {
         kept::get().map(|kept| kept.at(pipeline::frequency_ghz(ROUNDS)))
     }
 
-    /// Returns the calibration for another frequency of the core. Quantities that take a fixed number of cycles are
-    /// scaled: additions, the first two levels, and mispredicted branches. The times of the last level, memory and
-    /// the kernel do not change.
+    /// Converts the calibration to another clock frequency of the core. Quantities that take a fixed number of cycles
+    /// are scaled: additions, the first two cache levels, and mispredicted branches. The times of the last level, of
+    /// memory and of the kernel do not change.
     fn at(mut self, frequency_ghz: MeasuredSpread) -> MachineCalibration {
         let longer = self.frequency_ghz.median / frequency_ghz.median;
         for level in self.levels.iter_mut().filter(|level| level.level <= 2) {
@@ -189,8 +197,8 @@ impl MachineCalibration {
         kept::put(self);
     }
 
-    /// Returns the reason why the numbers should not be relied on: other work disturbed the measurement, or a number
-    /// is impossible. Returns `None` if they are plausible.
+    /// Returns the reason why the numbers should not be relied on: other work disturbed the measurement, or a number is
+    /// impossible. Returns `None` if there is no such reason.
     pub fn doubt(&self) -> Option<String> {
         self.disturbance.clone().or_else(|| {
             // The first two levels belong to the core. The last level is shared, and may be larger than the kernel
@@ -205,7 +213,7 @@ impl MachineCalibration {
         })
     }
 
-    /// Measures this machine. It takes up to a quarter of a minute if the machine is idle.
+    /// Measures this machine. The measurement takes up to a quarter of a minute if the machine is idle.
     ///
     /// # Errors
     /// [`CalibrateError::Memory`] if memory cannot be allocated, and other errors if the kernel's description of the
@@ -224,8 +232,9 @@ impl MachineCalibration {
         core.joined(described, all)
     }
 
-    /// Returns the processor to simulate. Its last level has the size that a program obtains, and its stream
-    /// prefetcher has the measured reach. Returns `None` if this machine's vendor is unknown.
+    /// Returns the processor to simulate. The size of its last cache level is the part of this machine's level that a
+    /// program obtains, and its stream prefetcher has the measured reach. Returns `None` if this machine's vendor is
+    /// unknown.
     pub fn processor(&self) -> Option<Processor> {
         let processor = self.described.processor()?.with_streams(
             self.memory_ns.median,
@@ -241,7 +250,7 @@ impl MachineCalibration {
         Some(processor.with_last_level(bytes))
     }
 
-    /// Returns whether all numbers are usable in computations.
+    /// Returns whether the measured values are finite and in order, so that they can be used in computations.
     fn is_sound(&self) -> bool {
         let points = self.small_pages.iter().chain(&self.huge_pages).map(|point| point.load_ns);
         let levels = self.levels.iter().map(|level| level.load_ns);
@@ -250,9 +259,10 @@ impl MachineCalibration {
     }
 }
 
-/// Measurements on one core.
+/// Results of the measurements on one core.
 struct OneCore {
-    /// Size of the last level in bytes, or less if working sets of twice that size already come from memory.
+    /// Size of the last cache level in bytes. It is smaller than the real size if memory already serves working sets of
+    /// twice the smaller size.
     last_bytes: u64,
     frequency_ghz: MeasuredSpread,
     additions_per_ns: MeasuredSpread,
@@ -287,8 +297,8 @@ impl OneCore {
         let last_level =
             LastLevel { overlaps: overlap::measure(region, ROUNDS), rates: LevelRates::measured(region) };
         let memory_ns = reading.memory_ns.median;
-        // Another hardware thread of the core may come and go, and takes a part of the window and of the operations.
-        // Both are therefore measured at several times.
+        // Another hardware thread of the core may start and stop during the calibration, and takes a part of the window
+        // and of the operations. The two are therefore measured at several times.
         let mut additions = vec![pipeline::additions_per_ns(ROUNDS)];
         let first = window::measure(memory.bytes(), memory_ns, ROUNDS);
         let overlaps = overlap::measure(memory.bytes_mut(), ROUNDS);
@@ -320,7 +330,8 @@ impl OneCore {
         })
     }
 
-    /// Evaluates the curves, and combines the measurements on one core with the others.
+    /// Evaluates the latency curves, and combines the results on one core with the description and with the bandwidth
+    /// of all cores.
     fn joined(self, described: Described, all: Bandwidth) -> Result<MachineCalibration, CalibrateError> {
         let clean = if self.huge_pages.is_empty() { &self.small_pages } else { &self.huge_pages };
         let reading = curve::read(clean, &described.caches, self.last_bytes)?;
@@ -354,13 +365,13 @@ impl OneCore {
     }
 }
 
-/// Releases memory before other memory is allocated.
+/// Releases memory before `then` allocates other memory.
 fn drop_for<T>(old: Memory, then: impl FnOnce() -> T) -> T {
     drop(old);
     then()
 }
 
-/// Pins this thread to its current core, if the kernel allows it.
+/// Pins this thread to the core on which it is running, if the kernel allows it.
 fn stay_on_this_core() {
     let mut core = rustix::thread::CpuSet::new();
     core.set(rustix::thread::sched_getcpu());
@@ -383,7 +394,7 @@ mod tests {
         MeasuredSpread { min: value, median: value, max: value }
     }
 
-    /// Calibration with a value in each field.
+    /// Returns a calibration with a value in each field.
     pub(super) fn example() -> MachineCalibration {
         let bandwidth = Bandwidth {
             threads: 1,

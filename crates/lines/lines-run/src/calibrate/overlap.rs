@@ -1,23 +1,24 @@
-//! Overlap of misses, measured as the throughput of several independent chases.
+//! Overlap of cache misses, measured as the throughput of several independent pointer chases that one thread follows
+//! simultaneously.
 
 use super::chase::{ChaseOrder, LINE, follow_many, link};
 use super::clock::time_ns;
 use super::spread::MeasuredSpread;
 use serde::{Deserialize, Serialize};
 
-/// Loads per round, summed over all chases.
+/// Number of loads per round, summed over all chases.
 const LOADS: usize = 1 << 18;
 
-/// Throughput of independent chases.
+/// Throughput of a number of independent pointer chases.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Overlap {
     /// Number of simultaneous chases.
     pub chases: u32,
-    /// Time per load, in nanoseconds.
+    /// Time per load of any chase, in nanoseconds.
     pub load_ns: MeasuredSpread,
 }
 
-/// Measures 1 to 48 simultaneous chases over all of `bytes`.
+/// Measures the time per load for 1 to 48 simultaneous chases, each of which visits lines in all of `bytes`.
 pub(super) fn measure(bytes: &mut [u8], rounds: usize) -> Vec<Overlap> {
     let ring = link(bytes, ChaseOrder::Random, 11);
     vec![
@@ -43,8 +44,8 @@ fn chases<const K: usize>(bytes: &[u8], ring: &[u32], rounds: usize) -> Overlap 
     Overlap { chases: K as u32, load_ns: MeasuredSpread::rounds(rounds, round) }
 }
 
-/// Returns the number of misses in flight when additional chases no longer help. By Little's law, it is the latency
-/// of one chase divided by the minimum time per load.
+/// Returns the number of cache misses in flight when further chases no longer increase the throughput. By Little's law,
+/// it is the latency of a load with one chase, divided by the minimum time per load with any number of chases.
 pub(super) fn most_at_once(overlaps: &[Overlap]) -> Option<f64> {
     let one = overlaps.iter().find(|overlap| overlap.chases == 1)?.load_ns.median;
     let least = overlaps.iter().map(|overlap| overlap.load_ns.median).min_by(f64::total_cmp)?;

@@ -8,33 +8,35 @@ use super::spread::MeasuredSpread;
 use std::hint::black_box;
 use unrack_basis::{PAGE, SplitMix64};
 
-/// Dependent operations per round.
+/// Number of dependent operations per round.
 const STEPS: usize = 4_000_000;
-/// Operations per iteration of a loop. There are enough of them to hide the loop's own counting.
+/// Number of operations per iteration of the measuring loop. It is large enough to hide the loop's own counting.
 const UNROLLED: usize = 16;
-/// Number of simultaneous chains of operations.
+/// Number of chains of operations that are executed simultaneously.
 const CHAINS: usize = 6;
-/// Branches per round. They are few enough that their bits, which are new in each round, stay in the first level.
+/// Number of branches per round. The bits that decide the branches are new in each round, and are few enough to stay in
+/// the first cache level.
 const BRANCHES: usize = 16 << 10;
 const TOUCHED: usize = 8 << 20;
 const CALLS: usize = 20_000;
 
-/// Measures the frequency of a busy core, in GHz. Dependent additions take one cycle each.
+/// Measures the frequency of a busy core, in GHz, as the rate of dependent additions, which take one cycle each.
 pub(super) fn frequency_ghz(rounds: usize) -> MeasuredSpread {
     let (a, b) = (black_box(0x9e37_79b9u64), black_box(0x7f4a_7c15u64));
     MeasuredSpread::rounds(rounds, || STEPS as f64 / time_ns(|| alternate(a, b)))
 }
 
-/// Measures how many independent integer operations the core executes per nanosecond. If another hardware thread is
-/// busy on the same core, the number is lower than the execution units allow, because the threads take turns.
+/// Measures the number of independent integer operations that the core executes per nanosecond. If another hardware
+/// thread is busy on the same core, the number is lower than the execution units allow, because the two threads take
+/// turns.
 pub(super) fn additions_per_ns(rounds: usize) -> MeasuredSpread {
     let (a, b) = (black_box(0x9e37_79b9u64), black_box(0x7f4a_7c15u64));
     MeasuredSpread::rounds(rounds, || (STEPS * CHAINS) as f64 / time_ns(|| alternate_in_chains(a, b)))
 }
 
-/// Does the same as [`alternate`] in several chains. There are enough chains that their latency is no limit, and few
-/// enough that they fit into registers. The results are consumed one by one, because the compiler would vectorize the
-/// chains if their results were stored next to each other.
+/// Executes the operations of [`alternate`] in several independent chains. There are enough chains that the latency of
+/// an operation is no limit, and few enough that all values fit into registers. The results are consumed one by one,
+/// because the compiler would use vector instructions if the results were stored next to each other.
 #[inline(never)]
 fn alternate_in_chains(a: u64, b: u64) -> u64 {
     let mut values = [1, 2, 3, 4, 5, 6];
@@ -46,7 +48,7 @@ fn alternate_in_chains(a: u64, b: u64) -> u64 {
     values.into_iter().fold(0, |sum: u64, value| sum.rotate_left(1) ^ value)
 }
 
-/// Alternates additions and exclusive ors, so that the compiler cannot merge neighbouring operations.
+/// Executes additions and exclusive ors in turn, so that the compiler cannot merge neighbouring operations.
 fn alternate(a: u64, b: u64) -> u64 {
     let mut value = a;
     for _ in 0..STEPS / UNROLLED {
@@ -58,8 +60,9 @@ fn alternate(a: u64, b: u64) -> u64 {
     value
 }
 
-/// Measures the time that a mispredicted branch adds, in nanoseconds, from the load of the value that it depends on
-/// to the first instruction after it. Half of the branches on random bits are mispredicted.
+/// Measures the time that a mispredicted branch adds, in nanoseconds. The time begins with the load of the value on
+/// which the branch depends, and ends with the first instruction after the branch. The branches depend on random bits,
+/// so that half of them are mispredicted.
 pub(super) fn mispredict_ns(rounds: usize) -> MeasuredSpread {
     let mut random = SplitMix64::new(17);
     let mut bits = vec![0u8; BRANCHES];
@@ -76,7 +79,7 @@ pub(super) fn mispredict_ns(rounds: usize) -> MeasuredSpread {
     })
 }
 
-/// Executes a branch for each bit. The barriers prevent the compiler from converting it to a conditional move.
+/// Executes a branch for each bit. The barriers prevent the compiler from replacing the branch by a conditional move.
 #[inline(never)]
 fn branches(bits: &[u8]) -> (u64, u64) {
     let (mut zeros, mut ones) = (0, 0);
@@ -90,7 +93,7 @@ fn branches(bits: &[u8]) -> (u64, u64) {
     (zeros, ones)
 }
 
-/// Measures the first touch of a 4 KiB page, in nanoseconds, including the release of its memory.
+/// Measures the time of the first touch of a 4 KiB page, in nanoseconds, including the release of the page's memory.
 pub(super) fn first_touch_ns(rounds: usize) -> Result<MeasuredSpread, CalibrateError> {
     let mut values = Vec::new();
     for _ in 0..rounds {
@@ -102,14 +105,14 @@ pub(super) fn first_touch_ns(rounds: usize) -> Result<MeasuredSpread, CalibrateE
     Ok(MeasuredSpread::new(values))
 }
 
-/// Measures a system call that does almost nothing, in nanoseconds.
+/// Measures the time of a system call that does almost nothing, in nanoseconds.
 pub(super) fn system_call_ns(rounds: usize) -> MeasuredSpread {
     let calls = || (0..CALLS).for_each(|_| _ = black_box(rustix::process::getppid()));
     MeasuredSpread::rounds(rounds, || time_ns(calls) / CALLS as f64)
 }
 
-/// Measures dependent loads of successive lines, in nanoseconds per load. If prefetchers work, the time is far below
-/// that of random lines.
+/// Measures the time of dependent loads of successive lines, in nanoseconds per load. If prefetchers work, this time is
+/// far below that of lines in random order.
 pub(super) fn forward_ns(bytes: &mut [u8], rounds: usize) -> MeasuredSpread {
     link(bytes, ChaseOrder::Forward, 0);
     let steps = (bytes.len() / LINE).min(1 << 18);
@@ -117,8 +120,9 @@ pub(super) fn forward_ns(bytes: &mut [u8], rounds: usize) -> MeasuredSpread {
     MeasuredSpread::rounds(rounds, || time_ns(|| at = follow(bytes, at, steps)) / steps as f64)
 }
 
-/// Measures a load of the next line while two other chases read lines that the second level contains. The two follow
-/// the first chase at distances that exceed the first level, and all three together cover less than `second_bytes`.
+/// Measures the time of a load of the next line in memory, while two other pointer chases load lines that the second
+/// cache level contains. These two follow the first chase through the same lines, at distances that exceed the size of
+/// the first cache level. The three chases together span less than `second_bytes`.
 pub(super) fn forward_beside_hits_ns(bytes: &mut [u8], second_bytes: usize, rounds: usize) -> MeasuredSpread {
     let ring = link(bytes, ChaseOrder::Forward, 0);
     let behind = second_bytes / 3 / LINE * LINE;
@@ -144,7 +148,8 @@ mod tests {
         assert!((0.3..8.0).contains(&frequency.max), "{frequency:?}");
     }
 
-    /// With vector instructions, the rate would exceed the integer rate of every core with a preset.
+    /// Tests that the additions are not executed by vector instructions. With these, the rate would exceed the integer
+    /// rate of every core that has a preset.
     #[test]
     fn additions_are_of_whole_numbers() {
         let per_cycle = additions_per_ns(5).median / frequency_ghz(5).median;

@@ -1,8 +1,9 @@
-//! Smallest working set that comes from memory, on a machine whose last level is large and mostly used by others.
+//! Size of the smallest working set whose loads are served by memory. It is measured because other users of the machine
+//! may occupy most of a large last cache level.
 //!
-//! Measurements of memory need a working set of several times the last level. A virtual machine may report a last
-//! level of hundreds of MiB but obtain only a twentieth of it. In this case a smaller working set is sufficient, and
-//! its measurement takes a tenth of the time.
+//! Measurements of memory need a working set of several times the last level. A virtual machine may report a last level
+//! of hundreds of MiB, but obtain only a twentieth of it. In this case a smaller working set is sufficient, and the
+//! measurement takes a tenth of the time.
 
 use super::bypass;
 use super::chase::{ChaseOrder, follow, link};
@@ -11,23 +12,24 @@ use super::error::CalibrateError;
 use super::memory::{Memory, PageSize};
 use super::spread::MeasuredSpread;
 
-/// Smallest working set that is tried, in bytes.
+/// Size of the smallest working set that is tried, in bytes.
 const LEAST_BYTES: u64 = 64 << 20;
-/// A working set counts as coming from memory if its latency is at least this fraction of the latency of flushed
-/// lines.
+/// Criterion for a working set that memory serves: the latency of its loads is at least this fraction of the latency of
+/// loads of flushed lines.
 const FROM_MEMORY: f64 = 0.85;
-/// Loads per round, and number of rounds.
+/// Number of loads per round. The constant after it is the number of rounds.
 const LOADS: usize = 1 << 16;
 const ROUNDS: usize = 5;
 
-/// Returns the size of the last level in bytes, or a smaller size if working sets of twice that size and more already
-/// come from memory.
+/// Returns the size of the last cache level in bytes, as `described` by the kernel. Returns a smaller size if memory
+/// already serves working sets of at least twice that smaller size.
 pub(super) fn last_bytes(described: u64) -> Result<u64, CalibrateError> {
     if bypass::IS_KNOWN { smallest(described, latencies) } else { Ok(described) }
 }
 
-/// Returns half of the smallest working set that comes from memory. The sizes that are tried double from one to the
-/// next. `latencies` returns two latencies for a size: that of a warm working set, and that of flushed lines.
+/// Returns half the size of the smallest working set that memory serves, or `described` if that is smaller. Each size
+/// that is tried is twice the previous one. For a size, `latencies` returns the latency of loads in a working set that
+/// was traversed before, and the latency of loads of flushed lines.
 fn smallest(
     described: u64,
     mut latencies: impl FnMut(u64) -> Result<[f64; 2], CalibrateError>,
@@ -43,7 +45,8 @@ fn smallest(
     Ok(described)
 }
 
-/// Measures the time of a load in a working set that was traversed before, and in one that was flushed.
+/// Measures the latency of loads in a working set of this size: first after it was traversed, and then after its lines
+/// were flushed from the caches.
 fn latencies(bytes: u64) -> Result<[f64; 2], CalibrateError> {
     let mut memory = Memory::new(bytes as usize, PageSize::Huge)?;
     let lines = link(memory.bytes_mut(), ChaseOrder::Random, bytes).len();
@@ -61,7 +64,9 @@ fn latencies(bytes: u64) -> Result<[f64; 2], CalibrateError> {
 mod tests {
     use super::*;
 
-    /// Result for a last level of which a process obtains `kept` bytes at 30 ns, before memory at 130 ns.
+    /// Returns the result of [`smallest`] and the number of sizes that it tried. In the simulated machine, a process
+    /// obtains `kept` bytes of the last cache level. A load takes 30 ns if it hits this level, and 130 ns if memory
+    /// serves it.
     fn found(described: u64, kept: u64) -> (u64, usize) {
         let mut looked = 0;
         let bytes = smallest(described, |bytes| {
@@ -74,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_part_of_a_large_level_needs_less() {
-        // A latency of 85 % of 130 ns corresponds to 19.5 % hits.
+        // Of the loads, 19.5 % must hit the last level for a mean latency of 85 % of 130 ns.
         assert_eq!(found(480 << 20, 20 << 20), (64 << 20, 2));
         assert_eq!(found(480 << 20, 90 << 20), (256 << 20, 4));
         assert_eq!(

@@ -1,23 +1,23 @@
-//! Medians of repeated measurements, with their spread.
+//! Median, minimum and maximum of repeated measurements of a quantity.
 
 use serde::{Deserialize, Serialize};
 
-/// Repeated measurement of one quantity, in the unit at the end of its field's name.
+/// Results of repeated measurements of one quantity. Their unit is given at the end of the field's name.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredSpread {
-    /// Minimum.
+    /// Minimum of the measured values.
     pub min: f64,
-    /// Median: half of the values are at most this.
+    /// Median: half of the measured values are at most this.
     pub median: f64,
-    /// Maximum.
+    /// Maximum of the measured values.
     pub max: f64,
 }
 
 impl MeasuredSpread {
-    /// Sorts the values and determines their median.
+    /// Returns the minimum, median and maximum of the values.
     ///
     /// # Panics
-    /// If there are no values. Every measurement has at least one round.
+    /// If `values` is empty. Every measurement has at least one round.
     pub(super) fn new(mut values: Vec<f64>) -> MeasuredSpread {
         assert!(!values.is_empty(), "a measurement without a round");
         values.sort_by(f64::total_cmp);
@@ -28,18 +28,18 @@ impl MeasuredSpread {
         MeasuredSpread { min, median, max }
     }
 
-    /// Measures `rounds` rounds, after one that is discarded because it only wakes the core up.
+    /// Measures `rounds` rounds, after a first round that is discarded because it only wakes the core up.
     pub(super) fn rounds(rounds: usize, mut round: impl FnMut() -> f64) -> MeasuredSpread {
         round();
         MeasuredSpread::new((0..rounds).map(|_| round()).collect())
     }
 
-    /// Returns the values multiplied by `factor`, which must be positive.
+    /// Returns the minimum, median and maximum multiplied by `factor`, which must be positive.
     pub(super) fn times(self, factor: f64) -> MeasuredSpread {
         MeasuredSpread { min: self.min * factor, median: self.median * factor, max: self.max * factor }
     }
 
-    /// Returns whether the values are finite and in order.
+    /// Returns whether the minimum and maximum are finite, and the median is between them.
     pub(super) fn is_sound(&self) -> bool {
         self.min.is_finite() && self.max.is_finite() && self.min <= self.median && self.median <= self.max
     }

@@ -1,4 +1,4 @@
-//! Textual report of a calibration.
+//! Report of a calibration as text.
 
 use super::{Bandwidth, Described, LevelRates, MachineCalibration, MeasuredSpread};
 use std::fmt;
@@ -52,7 +52,8 @@ impl MachineCalibration {
     }
 }
 
-/// Returns a sentence that names the preset of the caches and the core, and whether it is that of this model.
+/// Returns a sentence that names the processor preset for this machine, and says whether it is a preset for exactly
+/// this processor model.
 fn preset(described: &Described) -> String {
     let newest = || described.processor().map(|processor| processor.name);
     match (described.preset(), newest()) {

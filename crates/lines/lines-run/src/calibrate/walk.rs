@@ -1,21 +1,22 @@
-//! Cost of page walks, as the difference between the latencies in small and in huge pages beyond the reach of the
-//! TLBs.
+//! Cost of page walks. It is the difference between the latencies of loads in small and in huge pages, for working sets
+//! beyond the reach of the TLBs.
 //!
-//! Page tables share the caches with the data. If the data come from memory, so do parts of the page tables and, in a
-//! virtual machine, even more of the host's. A walk then takes several times as long.
+//! Page tables share the caches with the data. If a working set is so large that memory serves its data, memory also
+//! serves parts of the page tables and, in a virtual machine, even more of the host's page tables. A walk then takes
+//! several times as long.
 
 use super::curve::LatencyPoint;
 use super::spread::MeasuredSpread;
 
-/// Range of working sets that come from memory: from this many times the reach of the second-level TLB and this many
-/// times the size of the last level, up to twice that size. Most of their loads walk, and the second level has room
-/// for the page tables.
+/// Lower limits of the working sets from which the cost is derived: this many times the reach of the second-level TLB,
+/// and this many times the size of the last cache level. Working sets up to twice the larger limit are used. Most of
+/// their loads cause a page walk, and the second cache level has room for the page tables.
 const REACHES: u64 = 4;
 const LAST_LEVELS: u64 = 4;
 
-/// Determines the time of a page walk for loads from memory, in nanoseconds, from the latency curves of both page
-/// sizes. It applies beyond a second-level TLB with the given reach. `last_bytes` is the part of the last level that
-/// this process obtains. Returns `None` if the kernel provides no huge pages.
+/// Determines the time that a page walk adds to a load from memory, in nanoseconds, from the latency curves for small
+/// and for huge pages. `reach` is the number of bytes that the second-level TLB covers, and `last_bytes` is the part of
+/// the last cache level that this process obtains. Returns `None` if the kernel provides no huge pages.
 pub(super) fn read(
     small: &[LatencyPoint],
     huge: &[LatencyPoint],
@@ -37,7 +38,8 @@ pub(super) fn read(
 mod tests {
     use super::*;
 
-    /// Curve of loads that take `ns` and, beyond a reach of 8 MiB, a walk that takes `walk_ns` of the size.
+    /// Returns a latency curve in which each load takes 100 ns. Beyond a TLB reach of 8 MiB, the loads that miss the
+    /// TLB also take a walk of `walk_ns(bytes)`, where `bytes` is the size of the working set.
     fn curve(walk_ns: impl Fn(u64) -> f64) -> Vec<LatencyPoint> {
         let point = |shift| {
             let bytes = 1u64 << shift;

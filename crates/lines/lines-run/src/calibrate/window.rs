@@ -1,9 +1,9 @@
-//! Instruction window in which misses overlap: the number of instructions between the oldest one that waits and the
-//! youngest one that has begun.
+//! Instruction window in which cache misses overlap: the number of instructions between the oldest instruction that
+//! still waits and the youngest instruction that has begun.
 //!
-//! Vendors document the size of the reorder buffer, but a thread may obtain only a part of it. Where two hardware
-//! threads share a core, AMD's and Intel's processors divide the buffer between them (AMD, Software Optimization
-//! Guide 57647, "Simultaneous multi-threading"). A virtual machine cannot see which of its processors share a core.
+//! Vendors document the size of the reorder buffer, but a thread may obtain only a part of it. If two hardware threads
+//! share a core, AMD's and Intel's processors divide the buffer between the two (AMD, Software Optimization Guide
+//! 57647, "Simultaneous multi-threading"). A virtual machine cannot detect which of its processors share a core.
 
 use super::chase::LINE;
 use super::clock::time_ns;
@@ -11,17 +11,18 @@ use super::spread::MeasuredSpread;
 use std::hint::black_box;
 use unrack_basis::SplitMix64;
 
-/// Loads per round.
+/// Number of loads per round.
 const LOADS: usize = 1 << 18;
-/// Operations between two loads, in two variants.
+/// Number of operations between two successive loads, in the two variants of the measured loop.
 const FEW: usize = 16;
 const MANY: usize = 32;
 
-/// Measures how many operations fit into the window while it waits for memory with this latency. Returns `None` if
-/// more operations between loads do not take more time, because then something else limits the overlap.
+/// Measures how many operations fit into the instruction window while its oldest load waits for memory, which takes
+/// `memory_ns`. Returns `None` if the loop with more operations between loads does not take more time, because then
+/// something else limits the overlap of the loads.
 ///
-/// Loads of random lines that are `n` operations apart take `n * latency / window` each, as long as the window is the
-/// limit.
+/// As long as the window is the limit, a load of a random line takes `n * latency / window`, where `n` is the number of
+/// operations between two successive loads.
 pub(super) fn measure(bytes: &[u8], memory_ns: f64, rounds: usize) -> Option<f64> {
     let lines = (bytes.len() / LINE) as u64;
     let mut random = SplitMix64::new(23);
@@ -33,7 +34,7 @@ pub(super) fn measure(bytes: &[u8], memory_ns: f64, rounds: usize) -> Option<f64
     (more > 0.0).then(|| (MANY - FEW) as f64 * memory_ns / more)
 }
 
-/// Loads from all places, with `N` dependent one-cycle operations between two loads.
+/// Loads a byte of each of the lines in `places`, with `N` dependent one-cycle operations between two successive loads.
 fn apart<const N: usize>(bytes: &[u8], places: &[u32]) -> u64 {
     let (a, b) = (black_box(0x9e37_79b9u64), black_box(0x7f4a_7c15u64));
     let (mut sum, mut value) = (0u64, a);

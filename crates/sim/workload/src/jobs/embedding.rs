@@ -1,6 +1,7 @@
-//! DLRM inference (Naumov et al., 2019). Each rank requests the embeddings that its batch needs from their owners,
-//! each embedding once, and computes when it has all of them. An owner loads the requested rows, which may be anywhere
-//! in its tables.
+//! DLRM inference (Naumov et al., 2019) on embedding tables that are distributed over ranks. For each batch, a rank
+//! requests the embeddings that it needs from the ranks that own them, each embedding once. It computes when it has
+//! received all of them. The owner of an embedding loads the requested row, which may be anywhere in the owner's
+//! tables.
 
 use super::tasks::{Builder, Tasks};
 use crate::random::{DrawPurpose, drawn, generator, scale};
@@ -11,21 +12,21 @@ use unrack_basis::mix;
 use unrack_rack::jobs::{Embedding, EmbeddingSpread};
 use unrack_units::Time;
 
-/// Rows of the 26 tables for Criteo's Kaggle data (`arch-embedding-size` of DLRM's scripts).
+/// Number of rows of each of the 26 tables for Criteo's Kaggle data (`arch-embedding-size` in DLRM's scripts).
 pub const ROWS: [u32; 26] = [
     1_460, 583, 10_131_227, 2_202_608, 305, 24, 12_517, 633, 3, 93_145, 5_683, 8_351_593, 3_194, 27, 14_992,
     5_461_306, 10, 5_652, 2_173, 4, 7_046_547, 18, 15, 286_181, 105, 142_572,
 ];
 
-/// Bytes of a row number, which is an `int64` in DLRM.
+/// Bytes of the number of a row, which is an `int64` in DLRM.
 const NUMBER_BYTES: u64 = 8;
-/// Bytes of a line of a processor's cache.
+/// Bytes of a cache line of the processor.
 const LINE_BYTES: u64 = 64;
-/// Bytes of an element of an embedding, in single precision.
+/// Bytes of an element of an embedding, which is a number of single precision.
 const ELEMENT_BYTES: u64 = 4;
 
-/// Returns all batches as one round. The batches of a rank follow each other, and ranks do not wait for the batches of
-/// other ranks.
+/// Returns one round that contains all batches. A rank processes its batches one after the other, and does not wait for
+/// the batches of other ranks.
 pub fn embedding(spec: &Embedding, ranks: u32, seed: u64) -> Vec<Arc<Tasks>> {
     let takes = |lookups: u64| Time::from_secs_f64(lookups as f64 / f64::from(spec.lookups_per_s));
     let zipfs = ROWS.map(|rows| Zipf::new(f64::from(rows), spec.exponent).expect("checked: no less than 0"));
@@ -65,7 +66,7 @@ pub fn embedding(spec: &Embedding, ranks: u32, seed: u64) -> Vec<Arc<Tasks>> {
     vec![Arc::new(builder.finish())]
 }
 
-/// Returns the number of rows that an owner has in all tables.
+/// Returns the number of rows that a rank owns, summed over all tables.
 fn rows_of(spec: &Embedding, owner: u32, ranks: u32) -> u64 {
     let all = ROWS.iter().map(|rows| u64::from(*rows));
     match spec.spread {
@@ -74,7 +75,8 @@ fn rows_of(spec: &Embedding, owner: u32, ranks: u32) -> u64 {
     }
 }
 
-/// Returns the number of different rows that a batch needs from each owner.
+/// Draws the rows that a batch needs. Returns, for each owner, the number of different rows that the batch needs from
+/// this owner.
 fn lookups(
     spec: &Embedding,
     draws: &mut crate::random::Generator,
@@ -109,7 +111,7 @@ mod tests {
         Embedding { batches: 3, batch: 256, dimension: 16, exponent, spread, lookups_per_s, compute }
     }
 
-    /// Returns the bytes that each rank sends as an owner. Answers are eight times as large as requests.
+    /// Returns the bytes that each rank sends as an owner of rows. An answer is eight times as large as its request.
     fn answered(spec: &Embedding) -> Vec<u64> {
         let mut answered = vec![0; 8];
         let tasks = &embedding(spec, 8, 1)[0];

@@ -1,12 +1,13 @@
-//! PageRank and connected components on a partitioned graph, in supersteps.
+//! PageRank and connected components on a graph whose vertices are partitioned among ranks, computed in supersteps.
 //!
-//! In a superstep, each rank traverses the edges of its active vertices and sums up the updates for each vertex of
-//! another rank. It then sends one update for each pair of rank and vertex, which consists of a vertex number and a
-//! value. The superstep is over when all ranks have received their updates, as in Gemini (OSDI 2016).
+//! In a superstep, each rank traverses the edges of its active vertices. For each vertex of another rank that these
+//! edges reach, it combines the updates into one. It then sends one update for each such vertex, which consists of a
+//! vertex number and a value. The superstep is over when all ranks have received their updates, as in Gemini (OSDI
+//! 2016).
 //!
-//! A rank loads the values of its vertices and their edges sequentially. For each edge it also loads the sum for the
-//! edge's target, which may be anywhere among the vertices that the rank updates. Afterwards, for each update
-//! received, it loads the value of the vertex.
+//! A rank loads its edges and the values of its vertices sequentially. For each edge, it also loads the combined update
+//! of the edge's target, which may be anywhere among the vertices that the rank updates. Afterwards, for each update
+//! that it has received, it loads the value of the updated vertex.
 
 use super::kronecker::KroneckerGraph;
 use super::tasks::{Builder, Tasks};
@@ -16,27 +17,27 @@ use std::sync::Arc;
 use unrack_rack::jobs::{Components, PageRank};
 use unrack_units::Time;
 
-/// Bytes of a vertex number in an update, as Gemini's `VertexId`.
+/// Bytes of a vertex number in an update, as of Gemini's `VertexId`.
 const NUMBER_BYTES: u64 = 4;
 /// Bytes of a PageRank value, a `double`.
 const RANK_BYTES: u64 = 8;
-/// Bytes of a label, which is the number of another vertex.
+/// Bytes of a component's label, which is the number of a vertex.
 const LABEL_BYTES: u64 = 4;
-/// Bytes of a processor's cache line. One line is loaded for each sum, because a line contains only one sum that is
-/// needed.
+/// Bytes of a cache line of the processor. The combined update of a vertex takes a whole line, because the other values
+/// in its line are not needed.
 const LINE_BYTES: u64 = 64;
 /// Damping factor (Brin and Page, 1998).
 pub const DAMPING: f64 = 0.85;
 
-/// Results of a computation, and the tasks that it took.
+/// Result of a computation on a graph, and the tasks that the computation needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Supersteps<T> {
-    /// Value of each vertex, by vertex.
+    /// Result for each vertex, indexed by vertex.
     pub values: Vec<T>,
     pub rounds: Vec<Arc<Tasks>>,
 }
 
-/// Computes PageRank over the number of supersteps that the job specifies.
+/// Computes PageRank. The job specifies the number of supersteps.
 pub fn pagerank(spec: &PageRank, ranks: u32, seed: u64) -> Supersteps<f64> {
     let graph = KroneckerGraph::draw(&spec.graph(), seed);
     let chunks = graph.chunks(ranks);
@@ -46,8 +47,8 @@ pub fn pagerank(spec: &PageRank, ranks: u32, seed: u64) -> Supersteps<f64> {
     let mut tasks: Option<Arc<Tasks>> = None;
     for _ in 0..spec.iterations {
         let mut next = vec![0.0; vertices];
-        // Vertices without edges distribute their rank to all vertices. This takes one number, which is sent with the
-        // end of the superstep.
+        // A vertex without outgoing edges distributes its PageRank value to all vertices. For this, one number is
+        // sufficient, which is sent together with the end of the superstep.
         let mut lost = 0.0;
         step.clear();
         for (rank, chunk) in chunks.iter().enumerate() {
@@ -74,7 +75,7 @@ pub fn pagerank(spec: &PageRank, ranks: u32, seed: u64) -> Supersteps<f64> {
     Supersteps { values, rounds }
 }
 
-/// Computes, for each vertex, the smallest vertex of its component.
+/// Computes the connected components: for each vertex, the smallest vertex number in its component.
 pub fn components(spec: &Components, ranks: u32, seed: u64) -> Supersteps<u32> {
     let graph = KroneckerGraph::draw(&spec.graph(), seed).undirected();
     let chunks = graph.chunks(ranks);
@@ -104,19 +105,19 @@ pub fn components(spec: &Components, ranks: u32, seed: u64) -> Supersteps<u32> {
     Supersteps { values, rounds }
 }
 
-/// Updates between ranks in one superstep.
+/// Counts of edges and updates in one superstep.
 struct Superstep {
     ranks: usize,
-    /// Rank that owns each vertex, by vertex.
+    /// Rank that owns each vertex, indexed by vertex.
     owner: Vec<u32>,
-    /// Rank that last updated each vertex, plus one, by vertex. Each pair of rank and vertex is counted once in this
-    /// way, because ranks are processed one after the other.
+    /// Rank that was the last to update each vertex, plus one, indexed by vertex. It ensures that each pair of rank and
+    /// vertex is counted only once, because ranks are processed one after the other.
     told_by: Vec<u32>,
-    /// Number of updates from each rank to each other rank.
+    /// Number of updates from each rank to each rank.
     updates: Vec<u64>,
-    /// Number of edges that each rank traversed, by rank.
+    /// Number of edges that each rank has traversed, indexed by rank.
     edges: Vec<u64>,
-    /// Number of vertices of each rank, by rank.
+    /// Number of vertices that each rank owns, indexed by rank.
     vertices: Vec<u64>,
 }
 
@@ -152,7 +153,7 @@ impl Superstep {
         }
     }
 
-    /// Returns the data that a rank loads while it traverses its edges.
+    /// Returns the data that a rank loads while it traverses the edges of its vertices.
     fn goes_through(&self, rank: usize, value_bytes: u64) -> TaskLoads {
         let told: u64 = self.updates[rank * self.ranks..(rank + 1) * self.ranks].iter().sum();
         let edges = self.edges[rank];
@@ -199,7 +200,8 @@ mod tests {
         PageRank { scale: 10, degree: 8, shuffled: false, edges_per_s: 1_000_000, iterations }
     }
 
-    /// Computes PageRank by pulling, without chunks.
+    /// Computes PageRank without partitioning the graph: each vertex sums up the values of the vertices that have an
+    /// edge to it.
     fn plain_pagerank(graph: &KroneckerGraph, iterations: u32) -> Vec<f64> {
         let n = graph.vertices();
         let mut sources = vec![Vec::new(); n as usize];
@@ -246,7 +248,7 @@ mod tests {
             for from in 0..graph.vertices() {
                 for to in graph.targets(from) {
                     let (a, b) = (root(&mut parents, from), root(&mut parents, *to));
-                    // The smaller vertex becomes the root, as with labels.
+                    // The smaller vertex becomes the root, as in the computation by labels.
                     parents[a.max(b) as usize] = a.min(b);
                 }
             }
@@ -255,7 +257,7 @@ mod tests {
         }
     }
 
-    /// The number of updates equals the number counted pair by pair.
+    /// The number of updates is equal to the number of different pairs of an updating rank and an updated vertex.
     #[test]
     fn an_update_for_each_rank_and_vertex() {
         let spec = pagerank_spec(3);
@@ -275,7 +277,8 @@ mod tests {
         assert_eq!((rounds.len(), bytes), (3, 12 * pairs.len() as u64));
         let loads: Vec<_> = (0..2 * ranks).map(|task| rounds[0].loads_of(task)).collect();
         let sum = |of: fn(&crate::TaskLoads) -> u64| loads.iter().map(of).sum::<u64>();
-        // Each edge and each value is loaded once, and in addition a sum for each edge and a value for each update.
+        // Each edge and each value is loaded once. In addition, a combined update is loaded for each edge, and a value
+        // for each received update.
         assert_eq!(sum(|loads| loads.again), u64::from(4 * graph.edges() + 8 * graph.vertices()));
         assert_eq!(sum(|loads| loads.scattered), u64::from(graph.edges()) + pairs.len() as u64);
         assert_eq!(sum(|loads| loads.came), bytes);

@@ -1,8 +1,8 @@
-//! Sharded key-value store, closed loop. Each connection of a client has one request open, as in memtier_benchmark
-//! with a pipeline of 1. The single thread of a server takes requests in turn, as in Redis.
+//! Sharded key-value store with clients in a closed loop. Each connection of a client has one open request, as in
+//! memtier_benchmark with a pipeline of 1. A server has a single thread, which processes requests in turn, as in Redis.
 //!
-//! A server loads the request, a line of its key table, and all lines of an entry that it returns. A client loads the
-//! answer.
+//! For each request, a server loads the request, a line of its key table, and all lines of an entry that it returns. A
+//! client loads the answer.
 
 use super::tasks::{Builder, Tasks};
 use crate::error::WorkloadError;
@@ -13,24 +13,24 @@ use std::sync::Arc;
 use unrack_basis::mix;
 use unrack_rack::jobs::{KeyPattern, KeyValue, Sharding};
 
-/// Bytes of a key: `memtier-` and eight digits.
+/// Bytes of a key, which consists of `memtier-` and eight digits.
 const KEY_BYTES: u64 = 16;
-/// Bytes of a line of a processor's cache.
+/// Bytes of a cache line of the processor.
 const LINE_BYTES: u64 = 64;
-/// Bytes of a GET in RESP: `*2 $3 GET $16 key`, each with its end of line.
+/// Bytes of a GET request in RESP, the protocol of Redis: `*2 $3 GET $16 key`, each with its end of line.
 const GET_BYTES: u64 = 4 + 4 + 5 + 5 + KEY_BYTES + 2;
-/// Bytes of the answer to a SET in RESP: `+OK`.
+/// Bytes of the answer to a SET request in RESP: `+OK`, with its end of line.
 const DONE_BYTES: u64 = 5;
 
-/// Returns the bytes of a value in RESP: `$length value`.
+/// Returns the bytes of a value in RESP, including the length before it: `$length value`.
 fn value_bytes(value: u64) -> u64 {
     1 + u64::from(value.ilog10() + 1) + 2 + value + 2
 }
 
-/// Largest number of connections, which equals the largest number of requests that may be drawn.
+/// Maximum number of connections. It is equal to the maximum number of requests that may be drawn.
 const MOST_CONNECTIONS: u32 = 1 << 28;
 
-/// Returns all requests as one round.
+/// Returns one round that contains the requests of all connections.
 ///
 /// # Errors
 /// If there is no server or no client, or there are too many connections.
@@ -75,7 +75,7 @@ pub fn key_value(spec: &KeyValue, ranks: u32, seed: u64) -> Result<Vec<Arc<Tasks
     Ok(vec![Arc::new(builder.finish())])
 }
 
-/// Requests of one connection, drawn at random.
+/// Generator that draws the requests of one connection.
 struct RequestDraw<'a> {
     spec: &'a KeyValue,
     keys: Generator,
@@ -88,7 +88,8 @@ impl RequestDraw<'_> {
         RequestDraw { spec, keys: of(DrawPurpose::Keys), kinds: of(DrawPurpose::Kinds) }
     }
 
-    /// Returns the server that holds the next key, and the bytes of request and answer.
+    /// Draws the next request. Returns the server that stores its key, the bytes of the request, and the bytes of the
+    /// answer.
     fn next(&mut self) -> (u32, u64, u64) {
         let key = self.key();
         let value = value_bytes(self.spec.value.get());
@@ -119,7 +120,7 @@ impl RequestDraw<'_> {
     }
 }
 
-/// Returns the server that holds a key.
+/// Returns the number of the server that stores a key.
 fn shard(spec: &KeyValue, key: u32) -> u32 {
     match spec.sharding {
         Sharding::Range => (u64::from(key) * u64::from(spec.servers) / u64::from(spec.keys)) as u32,
@@ -147,7 +148,7 @@ mod tests {
         }
     }
 
-    /// Returns the share of requests that each server gets.
+    /// Returns the share of all requests that each server receives.
     fn asked(spec: &KeyValue) -> Vec<f64> {
         let tasks = &key_value(spec, 8, 3).unwrap()[0];
         let mut asked = [0.0; 8];
@@ -164,8 +165,8 @@ mod tests {
     fn servers_are_asked_as_keys_are_spread() {
         near(&asked(&spec(KeyPattern::Uniform, Sharding::Range)), [1.0 / 6.0; 6]);
         near(&asked(&spec(KeyPattern::Gaussian, Sharding::Hash)), [1.0 / 6.0; 6]);
-        // Each range is one standard deviation wide. Of the part within three standard deviations they have 2.1, 13.6
-        // and 34.2 %.
+        // Each server's range of keys is one standard deviation wide. Within three standard deviations of the mean, the
+        // ranges have 2.1, 13.6 and 34.2 % of the requests.
         let bell = [0.0215, 0.1363, 0.3422, 0.3422, 0.1363, 0.0215];
         near(&asked(&spec(KeyPattern::Gaussian, Sharding::Range)), bell);
         let zipf = asked(&spec(KeyPattern::Zipf, Sharding::Range));

@@ -1,19 +1,20 @@
-//! Graphs drawn by the generator of Graph500 (Kronecker, R-MAT), and their partition among ranks.
+//! Random graphs, drawn by the generator of Graph500 (Kronecker, R-MAT), and the partition of their vertices among
+//! ranks.
 
 use crate::random::{DrawPurpose, Generator, below, generator, unit};
 use std::ops::Range;
 use unrack_rack::jobs::Kronecker;
 
-/// Probabilities of the quadrants of an edge at each of `scale` levels (Graph500 §3.2). The last quadrant has the
-/// remainder.
+/// Probabilities of the quadrants of the adjacency matrix, from which an edge is drawn at each of `scale` levels
+/// (Graph500 §3.2). The last quadrant has the remaining probability.
 const A: f64 = 0.57;
 const B: f64 = 0.19;
 const C: f64 = 0.19;
 
-/// Directed graph, stored by source. Loops and repeated edges are kept, as in Graph500.
+/// Directed graph, which stores the targets of each vertex. Loops and repeated edges are kept, as in Graph500.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KroneckerGraph {
-    /// Index of each vertex's first target, followed by the number of edges.
+    /// Index in `targets` of each vertex's first target, followed by the number of edges.
     starts: Vec<u32>,
     targets: Vec<u32>,
 }
@@ -33,7 +34,7 @@ impl KroneckerGraph {
         KroneckerGraph::from_edges(vertices, drawn.collect())
     }
 
-    /// Builds a graph of these edges.
+    /// Creates a graph with these edges, which are pairs of source and target.
     pub fn from_edges(vertices: u32, edges: Vec<(u32, u32)>) -> KroneckerGraph {
         let mut starts = vec![0; vertices as usize + 1];
         for (from, _) in &edges {
@@ -51,7 +52,7 @@ impl KroneckerGraph {
         KroneckerGraph { starts, targets }
     }
 
-    /// Returns the graph with each edge in both directions.
+    /// Returns a graph that contains each edge of this graph in both directions.
     pub fn undirected(&self) -> KroneckerGraph {
         let both = |from: u32| self.targets(from).iter().flat_map(move |to| [(from, *to), (*to, from)]);
         KroneckerGraph::from_edges(self.vertices(), (0..self.vertices()).flat_map(both).collect())
@@ -67,7 +68,7 @@ impl KroneckerGraph {
         self.targets.len() as u32
     }
 
-    /// Returns the targets of a vertex's edges.
+    /// Returns the targets of the edges that leave a vertex.
     pub fn targets(&self, vertex: u32) -> &[u32] {
         &self.targets[self.starts[vertex as usize] as usize..self.starts[vertex as usize + 1] as usize]
     }
@@ -77,15 +78,16 @@ impl KroneckerGraph {
         self.starts[vertex as usize + 1] - self.starts[vertex as usize]
     }
 
-    /// Returns chunks of consecutive vertices, one for each rank, with about equal |E| + a |V|. These are the chunks
-    /// of Gemini (OSDI 2016), with its a = 8 (ranks - 1).
+    /// Partitions the vertices into chunks of consecutive vertices, one for each rank. The chunks have about the same
+    /// weight |E| + a |V|, where |E| is the number of edges and |V| the number of vertices of a chunk. This is the
+    /// partition of Gemini (OSDI 2016), with its a = 8 (ranks - 1).
     pub fn chunks(&self, ranks: u32) -> Vec<Range<u32>> {
         let weight = 8 * u64::from(ranks - 1);
         let until = |vertex: u32| u64::from(self.starts[vertex as usize]) + weight * u64::from(vertex);
         let all = until(self.vertices());
         let end = |rank: u32| {
             let share = all * u64::from(rank + 1) / u64::from(ranks);
-            // Search for the first vertex by which the share is reached.
+            // Search for the first vertex at which the chunks have reached their share of the weight.
             let (mut low, mut high) = (0, self.vertices());
             while low < high {
                 let middle = low + (high - low) / 2;
@@ -113,7 +115,7 @@ fn edge(scale: u32, draws: &mut Generator) -> (u32, u32) {
     (from, to)
 }
 
-/// Returns a random permutation (Fisher and Yates).
+/// Returns a random permutation of the vertices (Fisher and Yates).
 fn shuffled(vertices: u32, draws: &mut Generator) -> Vec<u32> {
     let mut labels: Vec<u32> = (0..vertices).collect();
     for last in (1..vertices).rev() {

@@ -1,16 +1,17 @@
-//! Jobs: work whose messages depend on each other and on computation.
+//! Jobs: work of several ranks, in which messages depend on each other and on computation.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`tasks`] | tasks and their dependencies, in one representation for all jobs |
+//! | [`tasks`] | tasks and their dependencies, which represent every kind of job |
 //! | [`RunningJobs`] | the [`Source`] that runs jobs |
-//! | [`policy`] | placement on hosts, and priority in sending |
+//! | [`policy`] | policies that choose the hosts of jobs, and which jobs may send first |
 //! | [`graph`], [`kronecker`] | PageRank and connected components |
-//! | [`training`], [`model`] | data-parallel training by the sizes of layers |
-//! | [`key_value`], [`word_count`], [`embedding`] | a sharded store, MapReduce, DLRM's embeddings |
+//! | [`training`], [`model`] | data-parallel training, whose messages depend on the sizes of a model's layers |
+//! | [`key_value`], [`word_count`], [`embedding`] | a sharded key-value store, MapReduce, and DLRM's embedding tables |
 //!
-//! Applications are executed from the seed when their tasks are made, because the messages that they send depend on
-//! their data. Computing times follow from given rates, because no processor is simulated.
+//! When the tasks of an application are created, the application is executed on data drawn from the seed, because its
+//! messages depend on its data. Computing times are derived from rates that the scenario gives, because no processor is
+//! simulated.
 
 mod computed;
 pub mod embedding;
@@ -38,20 +39,20 @@ use unrack_rack::Collective;
 use unrack_rack::jobs::PlacementPolicy;
 use unrack_units::{Rate, Time};
 
-/// Jobs, and the policy that places them.
+/// Jobs of a workload, and the policy that places them on hosts.
 #[derive(Debug, Clone)]
 pub struct JobsSpec {
     pub jobs: Arc<Vec<ComputedJob>>,
     pub policy: PlacementPolicy,
-    /// Number of ranks that a host has room for.
+    /// Number of ranks that each host can run.
     pub slots: u32,
 }
 
 impl JobsSpec {
-    /// Returns one collective operation on all nodes, repeated.
+    /// Returns the specification of a single job, which executes a collective operation repeatedly on all nodes.
     ///
     /// # Errors
-    /// If the operation is not possible on these nodes.
+    /// If the operation is not possible among these nodes.
     pub fn collective(spec: &Collective, nodes: u32) -> Result<JobsSpec, WorkloadError> {
         let on_all = ComputedJob {
             on: Some((0..nodes).collect()),
@@ -62,45 +63,47 @@ impl JobsSpec {
     }
 }
 
-/// Source that runs jobs.
+/// Source of messages that runs jobs.
 pub struct RunningJobs {
     jobs: Vec<RunningJob>,
     policy: Box<dyn JobPolicy>,
     demands: Vec<JobDemand>,
     racks: BladeRacks,
-    /// Number of tasks of all jobs. Actors with higher numbers are the starts of jobs.
+    /// Number of tasks of all jobs together. An actor of this source with a lower number is a task. An actor with this
+    /// or a higher number starts a job.
     tasks: u32,
     begun: Vec<Computing>,
     total: u64,
 }
 
-/// Outcome of a job.
+/// Result of a job.
 #[derive(Debug, Clone)]
 pub struct JobOutcome<'a> {
     pub name: &'a str,
-    /// Host of each rank.
+    /// Host of each rank, indexed by rank.
     pub hosts: &'a [NodeId],
     pub started: Time,
-    /// Time at which the job ended, or `None` if the run ended first or a message was lost for good.
+    /// Time at which the job ended. `None` if the run ended before the job, or the network lost a message of the job
+    /// for good.
     pub ended: Option<Time>,
-    /// Total time during which a message of the job was in flight.
+    /// Total time during which at least one message of the job was in flight.
     pub communicated: Time,
-    /// Total time during which no message was in flight because other jobs were to send first.
+    /// Total time during which the job had no message in flight because the policy let other jobs send first.
     pub waited: Time,
-    /// Computing time of the rank that computed for the longest time.
+    /// Computing time of that rank of the job which computed for the longest time.
     pub computed: Time,
     pub messages: u64,
     pub bytes: u64,
-    /// Duration of each request, if the job has requests.
+    /// Duration of each request; empty if the job has no requests.
     pub requests: &'a [Time],
 }
 
 impl RunningJobs {
-    /// Places the jobs of `spec` on racks whose hosts send at `rate`. With `loads_take_time`, computations are
-    /// submitted with the loads of their tasks, for which the carrier adds time.
+    /// Creates a source that runs the jobs of `spec` on racks whose hosts send at `rate`. If `loads_take_time` is set,
+    /// a computation is submitted with the memory loads of its task, so that the carrier can add the time of the loads.
     ///
     /// # Errors
-    /// If there is no room for all ranks, or if there are too many messages and tasks.
+    /// If the hosts have too little room for all ranks, or there are too many messages and tasks.
     pub fn new(
         spec: &JobsSpec,
         racks: BladeRacks,
@@ -130,7 +133,7 @@ impl RunningJobs {
         Ok(RunningJobs { jobs, policy, demands, racks, tasks: base as u32, begun: Vec::new(), total })
     }
 
-    /// Returns the outcome of each job at `now`, the end of the run.
+    /// Returns the result of each job. `now` is the end of the run.
     pub fn outcomes(&self, now: Time) -> impl Iterator<Item = JobOutcome<'_>> {
         self.jobs.iter().map(move |running| JobOutcome {
             name: &running.job.name,
@@ -146,12 +149,13 @@ impl RunningJobs {
         })
     }
 
-    /// Returns the job of a task, by its number among the tasks of all jobs.
+    /// Returns the index of the job to which a task belongs. `number` is the number of the task among the tasks of all
+    /// jobs.
     fn job_of(&self, number: u32) -> usize {
         self.jobs.partition_point(|running| running.base <= number) - 1
     }
 
-    /// Submits the messages that jobs want to send, as far as the policy allows, and starts idle cores.
+    /// Submits those messages of the jobs that the policy allows to be sent, and starts waiting tasks on idle cores.
     fn settle<O: Outbox>(&mut self, now: Time, out: &mut O) {
         for running in &mut self.jobs {
             running.traffic.settle(running.wants_to_send(), now);
@@ -225,7 +229,7 @@ impl Source for RunningJobs {
         Some(self.total)
     }
 
-    /// Returns `true` only when the last job has finished computing, even if no more messages will be sent before.
+    /// Returns `true` only when the last job has ended, even if no job will send more messages before that.
     fn is_exhausted(&self) -> bool {
         self.jobs.iter().all(|running| running.ended.is_some())
     }

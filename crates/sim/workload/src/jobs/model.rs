@@ -1,20 +1,21 @@
-//! Machine-learning models, described by the sizes of their layers: the number of parameters of each tensor, in the
-//! order of the forward pass.
+//! Machine-learning models, described by the number of parameters of each of their tensors, in the order of the forward
+//! pass.
 //!
 //! | model | source | parameters |
 //! |---|---|---|
-//! | ResNet-18, ResNet-50 | He et al., CVPR 2016, table 1; as torchvision builds them, with the classes of CIFAR-10 | 11,181,642 and 23,528,522 |
-//! | TinyStories-33M | Eldan and Li, 2023; the published checkpoint's configuration: GPT-Neo, 4 layers, hidden size 768, 50,257 words, 2,048 positions | 68,514,048 |
+//! | ResNet-18, ResNet-50 | He et al., CVPR 2016, table 1, as built by torchvision for CIFAR-10 | 11,181,642 and 23,528,522 |
+//! | TinyStories-33M | Eldan and Li, 2023: configuration of the published checkpoint | 68,514,048 |
 //!
-//! The name TinyStories-33M counts fewer parameters than the checkpoint trains, because 38.6 M of its 68.5 M
-//! parameters are word embeddings.
+//! The ResNets have the 10 classes of CIFAR-10 as outputs. The checkpoint of TinyStories-33M is a GPT-Neo with 4
+//! layers, hidden size 768, 50,257 words and 2,048 positions. The name TinyStories-33M states fewer parameters than the
+//! checkpoint has, because 38.6 M of its 68.5 M parameters are word embeddings.
 
 use unrack_rack::jobs::TrainingModel;
 
-/// Number of classes of CIFAR-10.
+/// Number of classes in the data set CIFAR-10.
 const CLASSES: u64 = 10;
 
-/// Returns the number of parameters of each tensor whose gradient is sent.
+/// Returns the number of parameters of each tensor for which gradients are sent.
 pub fn tensors(model: TrainingModel) -> Vec<u64> {
     match model {
         TrainingModel::ResNet18 => resnet(Block::Basic, [2, 2, 2, 2], CLASSES),
@@ -25,9 +26,9 @@ pub fn tensors(model: TrainingModel) -> Vec<u64> {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Block {
-    /// Two convolutions of 3 x 3.
+    /// Two convolutions with kernels of 3 x 3.
     Basic,
-    /// 1 x 1, 3 x 3, and 1 x 1 to four times the channels.
+    /// Three convolutions with kernels of 1 x 1, 3 x 3, and 1 x 1. The last one has four times as many channels.
     Bottleneck,
 }
 
@@ -62,7 +63,8 @@ fn resnet(block: Block, blocks: [u64; 4], classes: u64) -> Vec<u64> {
     tensors
 }
 
-/// Returns the tensors of GPT-Neo. Queries, keys and values have no bias, and the output shares the word embeddings.
+/// Returns the number of parameters of each tensor of GPT-Neo. Its queries, keys and values have no bias, and its
+/// output layer shares the parameters of the word embeddings.
 fn gpt_neo(layers: u64, hidden: u64, words: u64, positions: u64) -> Vec<u64> {
     let normalization = [hidden, hidden];
     let attention = [hidden * hidden, hidden * hidden, hidden * hidden, hidden * hidden, hidden];
@@ -83,7 +85,8 @@ fn gpt_neo(layers: u64, hidden: u64, words: u64, positions: u64) -> Vec<u64> {
 mod tests {
     use super::*;
 
-    /// The numbers equal those of torchvision's weights (`num_params`) with the classes of ImageNet.
+    /// The numbers of parameters are equal to those of torchvision's weights (`num_params`) with the classes of
+    /// ImageNet.
     #[test]
     fn as_many_parameters_as_published() {
         let sum = |tensors: Vec<u64>| tensors.into_iter().sum::<u64>();

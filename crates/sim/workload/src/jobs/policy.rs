@@ -1,13 +1,13 @@
-//! Policies: where jobs run and when they may send.
+//! Policies, which decide on which hosts jobs run and when jobs may send.
 //!
-//! A new policy needs a type that implements [`JobPolicy`], and a word in the scenario.
+//! To add a policy, implement [`JobPolicy`], and add a word for the policy to the format of scenarios.
 //!
-//! | policy | places | sends |
+//! | policy | places the ranks of a job | lets a job send |
 //! |---|---|---|
-//! | first-fit | on the first hosts with room | at once |
-//! | round-robin | on racks in turn | at once |
-//! | `ShuffleWatcher` | in as few racks as possible | in turns, among jobs that share hosts |
-//! | `Crux` | as first-fit | by intensity, among jobs that share racks |
+//! | first-fit | on the first hosts with room | at any time |
+//! | round-robin | on racks in turn | at any time |
+//! | `ShuffleWatcher` | in as few racks as possible | in turn with other jobs on the same hosts |
+//! | `Crux` | as first-fit does | before less intense jobs in the same racks |
 
 use super::ComputedJob;
 use crate::blades::BladeRacks;
@@ -16,12 +16,12 @@ use crate::message::NodeId;
 use unrack_rack::jobs::PlacementPolicy;
 use unrack_units::{Rate, Time};
 
-/// Properties of a job that are known before it runs.
+/// Properties of a job that are known before the job runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct JobDemand {
-    /// Intensity of Crux §3.2, equation 2: I = W / t, the computation of all ranks divided by the time for which the
-    /// job's bytes occupy the busiest link. Here it is that of the whole job, with W in core seconds and t for the
-    /// link of a host.
+    /// Intensity of the job as in Crux §3.2, equation 2: I = W / t. W is the computation of all ranks, and t is the
+    /// time for which the bytes of the job occupy the busiest link. Here W and t are totals of the whole job, W is in
+    /// core seconds, and t refers to the link of a host.
     pub intensity: f64,
 }
 
@@ -43,38 +43,39 @@ impl JobDemand {
     }
 }
 
-/// State of a running job.
+/// State of a running job, by which a policy decides which jobs may send.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobSending {
     pub hosts: Vec<NodeId>,
     /// Whether a message of the job is in flight.
     pub is_sending: bool,
-    /// Time since which the job has been communicating, if it has something to send.
+    /// Time since which the job has continuously had messages in flight or waiting to be sent; `None` if no message
+    /// waits to be sent now.
     pub wants_since: Option<Time>,
     pub intensity: f64,
 }
 
-/// Policy that decides where jobs run, and when they may send.
+/// Policy that decides on which hosts jobs run, and when jobs may send.
 pub trait JobPolicy: Send {
-    /// Returns the host of the next rank, which must have room. `room` is the number of ranks that each node can still
-    /// take. `ranks` is the number of ranks of the job without a host, including this one; `hosts` are the hosts of
-    /// its earlier ranks.
+    /// Returns the host for the next rank of a job, which must have room; `None` if no host has room. `room` is the
+    /// number of ranks that each node can still take, `ranks` is the number of ranks of the job that have no host yet,
+    /// including this one, and `hosts` are the hosts of the job's earlier ranks.
     fn next(&self, room: &[u32], ranks: u32, hosts: &[NodeId], racks: BladeRacks) -> Option<NodeId>;
 
-    /// Returns whether all jobs may send at any time.
+    /// Returns whether the policy allows all jobs to send at any time.
     fn always_sends(&self) -> bool {
         true
     }
 
-    /// Returns whether `job`, which has something to send, may send. Messages in flight are not stopped. At least one
-    /// job must always be allowed to send.
+    /// Returns whether `job`, which has messages to send, may send them now. Messages in flight are not stopped. The
+    /// policy must always allow at least one job to send.
     fn may_send(&self, job: usize, all: &[JobSending], racks: BladeRacks) -> bool {
         let _ = (job, all, racks);
         true
     }
 }
 
-/// Returns the policy that a scenario names.
+/// Returns the policy that a scenario selects by this word.
 pub fn policy(word: PlacementPolicy) -> Box<dyn JobPolicy> {
     match word {
         PlacementPolicy::FirstFit => Box::new(FirstFit),
@@ -84,7 +85,7 @@ pub fn policy(word: PlacementPolicy) -> Box<dyn JobPolicy> {
     }
 }
 
-/// Returns the hosts of each job. Jobs whose nodes are given get their room first.
+/// Returns the hosts of the ranks of each job. The jobs for which the scenario gives the nodes are placed first.
 pub(super) fn place(
     policy: &dyn JobPolicy,
     jobs: &[ComputedJob],
@@ -127,7 +128,7 @@ pub(super) fn place(
     Ok(placed)
 }
 
-/// Returns the first node with room, preferably one that has no rank of this job.
+/// Returns the first node with room, preferably a node that has no rank of this job yet.
 fn first(room: &[u32], hosts: &[NodeId], among: impl Iterator<Item = NodeId> + Clone) -> Option<NodeId> {
     let free = among.filter(|node| room[*node as usize] > 0);
     free.clone().find(|node| !hosts.contains(node)).or_else(|| free.clone().next())
@@ -149,10 +150,11 @@ impl JobPolicy for RoundRobin {
     }
 }
 
-/// Policy of Ahmad et al., USENIX ATC 2014, as DRack §7.3 uses it. In the paper, a shuffle waits while another one
-/// loads the network; here, a job waits while another job with a rank on the same host sends. In the paper, reducers
-/// are placed near mappers; here, the whole job is placed in as few racks as possible. Not modelled: the choice among
-/// replicas of the input (§3.3 of that paper), the bounds on unfairness, and elongated shuffles.
+/// Policy of Ahmad et al., USENIX ATC 2014, as used in DRack §7.3. In the paper, a shuffle waits while another shuffle
+/// loads the network. Here, a job waits while another job that has a rank on the same host sends. In the paper,
+/// reducers are placed near mappers. Here, the whole job is placed in as few racks as possible. Three parts of the
+/// policy are not modelled: the choice among replicas of the input (§3.3 of that paper), the bounds on unfairness, and
+/// elongated shuffles.
 struct ShuffleWatcher;
 
 impl JobPolicy for ShuffleWatcher {
@@ -187,10 +189,10 @@ impl JobPolicy for ShuffleWatcher {
     }
 }
 
-/// Policy of Cao et al., SIGCOMM 2024, as DRack §7.3 uses it: more intense jobs send first, and jobs that would
-/// compete with them have to wait. Jobs compete if they share a rack. Not modelled: the choice of paths (MPTCP takes
-/// all of them), the correction of the intensity for iterations of different length (§4.2 of that paper), and the
-/// mapping of many jobs to a few levels. Messages in flight are not stopped.
+/// Policy of Cao et al., SIGCOMM 2024, as used in DRack §7.3. More intense jobs send first, and the jobs that compete
+/// with them wait. Jobs compete if they share a rack. Messages in flight are not stopped. Three parts of the policy are
+/// not modelled: the choice of paths (MPTCP uses all of them), the correction of the intensity for iterations of
+/// different length (§4.2 of that paper), and the mapping of many jobs to a few priority levels.
 struct Crux;
 
 impl JobPolicy for Crux {
@@ -238,7 +240,8 @@ mod tests {
     fn jobs_are_where_their_policy_puts_them() {
         assert_eq!(placed(PlacementPolicy::FirstFit, &[2, 3], 1).unwrap(), [vec![0, 1], vec![2, 3, 4]]);
         assert_eq!(placed(PlacementPolicy::RoundRobin, &[2, 3], 1).unwrap(), [vec![0, 4], vec![8, 1, 5]]);
-        // The third job does not fit into the rack of the first. The fourth does, so that the other racks stay whole.
+        // The third job does not fit into the rack of the first job. The fourth job does fit, so that the other racks
+        // remain empty for larger jobs.
         let compact = placed(PlacementPolicy::ShuffleWatcher, &[3, 2, 4, 1], 1).unwrap();
         assert_eq!(compact, [vec![0, 1, 2], vec![4, 5], vec![8, 9, 10, 11], vec![3]]);
         assert_eq!(placed(PlacementPolicy::ShuffleWatcher, &[6], 1).unwrap(), [vec![0, 1, 2, 3, 4, 5]]);

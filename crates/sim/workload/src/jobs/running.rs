@@ -1,4 +1,4 @@
-//! State of a running job: which of its tasks are waiting, computing or done, and which messages it wants to send.
+//! State of a running job: which of its tasks are waiting, computing or done, and which messages the job has to send.
 
 use super::ComputedJob;
 use super::tasks::{CoreUse, Tasks};
@@ -8,64 +8,64 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use unrack_units::Time;
 
-/// A job on its hosts.
+/// A job that runs on its hosts.
 #[derive(Debug)]
 pub(super) struct RunningJob {
     pub job: ComputedJob,
-    /// Host of each rank.
+    /// Host of each rank, indexed by rank.
     pub hosts: Vec<NodeId>,
-    /// Number that its first task has among the tasks of all jobs.
+    /// Number of the job's first task among the tasks of all jobs.
     pub base: u32,
-    /// Whether the loads of tasks take time.
+    /// Whether memory loads of tasks take time. If not, they are ignored.
     loads_take_time: bool,
     round: usize,
-    /// Number of tasks in this round that are not done yet.
+    /// Number of tasks in the current round that are not done yet.
     left: u32,
-    /// Number of missing inputs of each task, by task.
+    /// Number of inputs that each task still waits for, indexed by task.
     missing: Vec<u32>,
-    /// Time at which each task was done, by task. Empty unless the round has requests.
+    /// Time at which each task was done, indexed by task. Empty unless the round has requests.
     done_at: Vec<Time>,
     cores: Vec<Core>,
-    /// Ready tasks that any of the ranks in `anywhere_on` may compute; and, for each such task that has begun, the
-    /// rank that computes it.
+    /// Ready tasks that any of the ranks in `anywhere_on` may compute. The map `moved` contains, for each such task
+    /// that has begun, the rank that computes it.
     anywhere: VecDeque<u32>,
     anywhere_on: BTreeSet<u32>,
     moved: BTreeMap<u32, u32>,
-    /// Ranks whose core may be idle although a task waits for it to compute.
+    /// Ranks whose core may have become idle while a task waits for the core to compute.
     changed: Vec<u32>,
-    /// Ranks on which a task that sends waits for the core.
+    /// Ranks with a task that waits for the core in order to send.
     to_send: BTreeSet<u32>,
-    /// Tasks whose last input has come.
+    /// Tasks that have received all inputs and are not processed yet.
     ready: VecDeque<u32>,
-    /// Messages that the job wants to send.
+    /// Messages that the job has to send and that the policy has not allowed yet.
     pub held: Vec<Message>,
     pub traffic: JobTraffic,
     pub ended: Option<Time>,
-    /// Duration of each request.
+    /// Durations of the requests that were answered so far.
     pub requests: Vec<Time>,
-    /// Computing time of each rank so far.
+    /// Computing time of each rank so far, indexed by rank.
     pub computed: Vec<Time>,
 }
 
-/// Core of a rank, which runs one task at a time. Tasks that send take precedence over tasks that compute; otherwise
-/// tasks run in the order in which they became ready.
+/// Core of a rank, which runs one task at a time. Tasks that send take precedence over tasks that compute. Within each
+/// kind, tasks run in the order in which they became ready.
 #[derive(Debug, Clone, Default)]
 struct Core {
     is_busy: bool,
-    /// Time since which the core has been computing, if it is.
+    /// If the core is computing: the time at which the computation began.
     since: Time,
     to_send: VecDeque<u32>,
     to_compute: VecDeque<u32>,
 }
 
-/// Messages of a job.
+/// Counts of the messages of a job, and the total times during which messages were in flight or waited to be sent.
 #[derive(Debug, Clone, Default)]
 pub(super) struct JobTraffic {
     /// Number of messages in flight.
     pub open: u32,
-    /// Time since which messages have been in flight.
+    /// Time since which at least one message has been in flight; `None` if no message is in flight.
     open_since: Option<Time>,
-    /// Time since which no message has been in flight although some wait to be sent.
+    /// Time since which messages have waited to be sent while no message was in flight; `None` if this is not the case.
     waits_since: Option<Time>,
     communicated: Time,
     waited: Time,
@@ -74,30 +74,31 @@ pub(super) struct JobTraffic {
 }
 
 impl JobTraffic {
-    /// Returns how long messages have been in flight until `now`, in total.
+    /// Returns the total time until `now` during which at least one message was in flight.
     pub(super) fn communicated(&self, now: Time) -> Time {
         self.communicated + self.open_since.map_or(Time::ZERO, |since| now.saturating_sub(since))
     }
 
-    /// Returns how long, until `now`, messages waited to be sent while none was in flight, in total.
+    /// Returns the total time until `now` during which messages waited to be sent while no message was in flight.
     pub(super) fn waited(&self, now: Time) -> Time {
         self.waited + self.waits_since.map_or(Time::ZERO, |since| now.saturating_sub(since))
     }
 
-    /// Returns the time since which the job has been communicating, if it is.
+    /// Returns the time since which messages have been in flight or, if none is, since which messages have waited to be
+    /// sent. Returns `None` if there are no messages.
     pub(super) fn since(&self) -> Option<Time> {
         self.open_since.or(self.waits_since)
     }
 
-    /// Updates the times. `wants` is whether a message waits to be sent.
+    /// Updates the times after the messages of the job have changed. `wants` is whether messages wait to be sent.
     pub(super) fn settle(&mut self, wants: bool, now: Time) {
         advance(&mut self.open_since, &mut self.communicated, self.open > 0, now);
         advance(&mut self.waits_since, &mut self.waited, self.open == 0 && wants, now);
     }
 }
 
-/// Updates `sum`, the total time for which a condition has held. Until now it held from `since` on; from now on it
-/// holds if `lasts`.
+/// Updates `sum`, the total time during which a condition has held. If `since` is set, the condition has held from that
+/// time until now. `lasts` is whether the condition holds from now on.
 fn advance(since: &mut Option<Time>, sum: &mut Time, lasts: bool, now: Time) {
     match (*since, lasts) {
         (None, true) => *since = Some(now),
@@ -110,7 +111,7 @@ fn advance(since: &mut Option<Time>, sum: &mut Time, lasts: bool, now: Time) {
 }
 
 impl RunningJob {
-    /// Creates a job that has not started.
+    /// Creates the state of a job that has not started yet.
     pub(super) fn new(job: ComputedJob, hosts: Vec<NodeId>, base: u32, loads_take_time: bool) -> RunningJob {
         let ranks = hosts.len();
         RunningJob {
@@ -147,13 +148,13 @@ impl RunningJob {
         self.go_on(now);
     }
 
-    /// Handles the arrival of a message for this task.
+    /// Handles the arrival of a message that is an input of this task.
     pub(super) fn arrived(&mut self, task: u32, now: Time) {
         self.input(task);
         self.go_on(now);
     }
 
-    /// Handles the end of a task's computation on a core.
+    /// Handles the completion of a task's computation.
     pub(super) fn computed(&mut self, task: u32, now: Time) {
         let tasks = self.tasks();
         let rank = self.moved.remove(&task).unwrap_or_else(|| tasks.rank_of(task));
@@ -163,14 +164,14 @@ impl RunningJob {
         self.go_on(now);
     }
 
-    /// Returns whether a message waits to be sent.
+    /// Returns whether the job has messages to send, or a ready task that sends and whose core is idle.
     pub(super) fn wants_to_send(&self) -> bool {
         let waits = |rank: &u32| !self.cores[*rank as usize].is_busy;
         !self.held.is_empty() || self.to_send.iter().any(waits)
     }
 
-    /// Starts the tasks that send, which the policy now allows. Each of them takes the core of its rank if the core is
-    /// idle.
+    /// Runs the tasks that send, because the policy now allows the job to send. Each of these tasks takes the core of
+    /// its rank, if that core is idle.
     pub(super) fn take_cores_to_send(&mut self, now: Time) {
         let tasks = self.tasks();
         for rank in std::mem::take(&mut self.to_send) {
@@ -188,7 +189,7 @@ impl RunningJob {
         self.go_on(now);
     }
 
-    /// Starts waiting tasks on idle cores.
+    /// Starts tasks that wait to compute on idle cores. Adds their computations to `begun`.
     pub(super) fn compute(&mut self, now: Time, begun: &mut Vec<Computing>) {
         for rank in std::mem::take(&mut self.changed) {
             let core = &mut self.cores[rank as usize];
@@ -205,7 +206,8 @@ impl RunningJob {
         }
     }
 
-    /// Takes a task that this rank may compute although it belongs to another rank.
+    /// Returns a ready task that any rank may compute, and records that this rank computes it. Returns `None` if there
+    /// is no such task or this rank may not compute one.
     fn take_moving(&mut self, rank: u32) -> Option<u32> {
         if !self.anywhere_on.contains(&rank) {
             return None;
@@ -215,7 +217,7 @@ impl RunningJob {
         Some(task)
     }
 
-    /// Returns the loads of a task that take time, which are none if loads take no time.
+    /// Returns the memory loads of a task, or no loads if loads take no time.
     fn loads_of(&self, tasks: &Tasks, task: u32) -> TaskLoads {
         if self.loads_take_time { tasks.loads_of(task) } else { TaskLoads::default() }
     }
@@ -225,7 +227,7 @@ impl RunningJob {
         self.changed.push(rank);
     }
 
-    /// Begins the current round, in which all tasks are waiting.
+    /// Prepares the current round, at the start of which no task is done.
     fn prepare(&mut self) {
         let tasks = self.tasks();
         self.left = tasks.len();
@@ -246,7 +248,8 @@ impl RunningJob {
         }
     }
 
-    /// Processes ready tasks until there are none left. This may complete several rounds.
+    /// Processes ready tasks until no task is ready. If this completes a round, the next round begins, so that several
+    /// rounds may be completed.
     fn go_on(&mut self, now: Time) {
         loop {
             let tasks = self.tasks();
@@ -298,7 +301,7 @@ impl RunningJob {
         let src = self.hosts[tasks.rank_of(task) as usize];
         for output in tasks.outputs_of(task) {
             let dst = self.hosts[tasks.rank_of(output.to) as usize];
-            // No message is needed, because ranks on the same host share its memory.
+            // Ranks on the same host share its memory, and therefore need no message.
             if output.bytes == 0 || dst == src {
                 self.input(output.to);
             } else {

@@ -1,20 +1,22 @@
-//! Tasks of ranks. Each task waits for its inputs, computes, and then sends outputs, which are inputs of other tasks.
+//! Tasks of the ranks of a job. Each task waits for its inputs, computes, and then sends its outputs, which are inputs
+//! of other tasks.
 //!
-//! Tasks are numbered so that outputs go to higher numbers. Therefore there is no cycle, and a job ends in whatever
-//! order messages arrive.
+//! A task sends outputs only to tasks with higher numbers. Therefore the dependencies have no cycle, and a job ends
+//! whatever the order in which messages arrive.
 
 use crate::source::TaskLoads;
 use unrack_units::Time;
 
-/// Part of a job, such as a superstep or an iteration, that is over when all of its tasks are done.
+/// Tasks of one round of a job, such as a superstep or an iteration. The round is over when all of its tasks are done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tasks {
     tasks: Vec<JobTask>,
-    /// Outputs, grouped by the task that sends them.
+    /// Outputs of all tasks, grouped by the task that sends them.
     outputs: Vec<TaskOutput>,
-    /// Tasks whose end answers a request, each with the task whose end issued the request; sorted.
+    /// Requests as pairs of tasks: the completion of the first task answers a request that the completion of the second
+    /// task issued. Sorted by the first task.
     requests: Vec<(u32, u32)>,
-    /// Tasks that load something, with their loads; sorted by task.
+    /// Memory loads of the tasks that load data, sorted by task.
     loads: Vec<(u32, TaskLoads)>,
 }
 
@@ -22,21 +24,24 @@ pub struct Tasks {
 struct JobTask {
     rank: u32,
     inputs: u32,
-    /// Index of its first output. Its outputs end where those of the next task begin.
+    /// Index of the task's first output. The outputs of the task end where those of the next task begin.
     first: u32,
     core: CoreUse,
 }
 
-/// Use that a task makes of the core of its rank.
+/// Use of a rank's core by a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CoreUse {
-    /// Computes on the core for this time. A task with a time of zero and without loads that take time needs no core.
+    /// The task computes on the core of its rank for this time. If the time is zero and the task has no loads that take
+    /// time, it needs no core.
     Computes(Time),
-    /// Computes for this time on the first idle core among those of the ranks with such tasks.
+    /// The task computes for this time on the first core that becomes idle, among the cores of all ranks with such
+    /// tasks.
     Anywhere(Time),
-    /// Takes the core to send, and keeps it until a task that frees it is done.
+    /// The task occupies the core of its rank in order to send. The core remains occupied until a task that frees it is
+    /// done.
     Keeps,
-    /// Frees the core that an earlier task has kept.
+    /// The task frees the core of its rank, which an earlier task has occupied to send.
     Frees,
 }
 
@@ -44,7 +49,8 @@ pub enum CoreUse {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TaskOutput {
     pub to: u32,
-    /// Bytes of the message. 0 means that there is no message, so that the input arrives at once.
+    /// Bytes of the message that carries the output. 0 means that there is no message, so that the input arrives at
+    /// once.
     pub bytes: u64,
 }
 
@@ -54,12 +60,12 @@ impl Tasks {
         self.tasks.len() as u32
     }
 
-    /// Returns whether there are no tasks.
+    /// Returns whether there are no tasks in this round.
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }
 
-    /// Returns the rank of a task.
+    /// Returns the rank to which a task belongs.
     pub fn rank_of(&self, task: u32) -> u32 {
         self.tasks[task as usize].rank
     }
@@ -69,12 +75,12 @@ impl Tasks {
         self.tasks[task as usize].inputs
     }
 
-    /// Returns the task's use of its rank's core.
+    /// Returns how a task uses the core of its rank.
     pub fn core_of(&self, task: u32) -> CoreUse {
         self.tasks[task as usize].core
     }
 
-    /// Returns the computing time of a task.
+    /// Returns the computing time of a task, excluding its memory loads.
     pub fn compute_of(&self, task: u32) -> Time {
         match self.core_of(task) {
             CoreUse::Computes(time) | CoreUse::Anywhere(time) => time,
@@ -88,24 +94,25 @@ impl Tasks {
         &self.outputs[self.tasks[task as usize].first as usize..next]
     }
 
-    /// Returns the task whose end issued the request that this task's end answers.
+    /// Returns the task whose completion issued the request that the completion of `task` answers, or `None` if `task`
+    /// answers no request.
     pub fn asked_by(&self, task: u32) -> Option<u32> {
         let found = self.requests.binary_search_by_key(&task, |request| request.0).ok()?;
         Some(self.requests[found].1)
     }
 
-    /// Returns the loads that a task causes while it computes.
+    /// Returns the memory loads of a task while it computes.
     pub fn loads_of(&self, task: u32) -> TaskLoads {
         let found = self.loads.binary_search_by_key(&task, |loads| loads.0);
         found.map_or(TaskLoads::default(), |place| self.loads[place].1)
     }
 
-    /// Returns whether there are requests.
+    /// Returns whether this round has requests.
     pub fn has_requests(&self) -> bool {
         !self.requests.is_empty()
     }
 
-    /// Returns the sending rank, receiving rank and bytes of each message.
+    /// Returns the sending rank, the receiving rank and the bytes of each message in this round.
     pub fn messages(&self) -> impl Iterator<Item = (u32, u32, u64)> + '_ {
         let of_task = move |task: u32| {
             let sent = self.outputs_of(task).iter().filter(|output| output.bytes > 0);
@@ -114,7 +121,7 @@ impl Tasks {
         (0..self.len()).flat_map(of_task)
     }
 
-    /// Returns the computing time of all ranks together.
+    /// Returns the sum of the computing times of all tasks.
     pub fn computed(&self) -> Time {
         (0..self.len()).map(|task| self.compute_of(task)).sum()
     }
@@ -123,9 +130,9 @@ impl Tasks {
 /// Builder of [`Tasks`].
 #[derive(Debug, Clone, Default)]
 pub struct Builder {
-    /// Rank of each task, and its use of the core.
+    /// Rank of each task, and how the task uses the core of its rank.
     tasks: Vec<(u32, CoreUse)>,
-    /// Outputs as (from, to, bytes).
+    /// Outputs as tuples of the sending task, the receiving task and the bytes.
     outputs: Vec<(u32, u32, u64)>,
     requests: Vec<(u32, u32)>,
     loads: Vec<(u32, TaskLoads)>,
@@ -137,23 +144,25 @@ impl Builder {
         Builder::default()
     }
 
-    /// Adds a task of a rank after all existing tasks. Returns its number.
+    /// Adds a task of a rank, which computes for this time. Returns the number of the task, which is higher than those
+    /// of all existing tasks.
     pub fn task(&mut self, rank: u32, compute: Time) -> u32 {
         self.with_core(rank, CoreUse::Computes(compute))
     }
 
-    /// Adds a task that any idle rank with such tasks may compute, because all of them can reach the same data. Its
-    /// outputs are sent by its own rank.
+    /// Adds a task that can be computed by any rank that has such tasks, because all of these ranks can access the same
+    /// data. The outputs of the task are sent by `rank`.
     pub fn anywhere(&mut self, rank: u32, compute: Time) -> u32 {
         self.with_core(rank, CoreUse::Anywhere(compute))
     }
 
-    /// Adds a task that sends. It keeps its rank's core until a task made by [`Builder::frees`] is done.
+    /// Adds a task that occupies the core of its rank in order to send. The core remains occupied until a task made by
+    /// [`Builder::frees`] is done.
     pub fn keeps(&mut self, rank: u32) -> u32 {
         self.with_core(rank, CoreUse::Keeps)
     }
 
-    /// Adds a task that frees the core that a task made by [`Builder::keeps`] has kept.
+    /// Adds a task that frees the core that a task made by [`Builder::keeps`] has occupied.
     pub fn frees(&mut self, rank: u32) -> u32 {
         self.with_core(rank, CoreUse::Frees)
     }
@@ -163,20 +172,21 @@ impl Builder {
         self.tasks.len() as u32 - 1
     }
 
-    /// Adds one task without computation for each rank, with consecutive numbers. Returns the first number.
+    /// Adds one task without computation for each rank, in the order of ranks. Returns the number of the first of these
+    /// tasks.
     pub fn layer(&mut self, ranks: u32) -> u32 {
         let first = self.tasks.len() as u32;
         self.tasks.extend((0..ranks).map(|rank| (rank, CoreUse::Computes(Time::ZERO))));
         first
     }
 
-    /// Makes `to` wait until `from` is done.
+    /// Makes the task `to` wait until the task `from` is done.
     pub fn after(&mut self, from: u32, to: u32) {
         self.send(from, to, 0);
     }
 
-    /// Makes `to` wait for `bytes` bytes that `from` sends when it is done. No message is sent if the two tasks belong
-    /// to the same rank.
+    /// Makes the task `to` wait for `bytes` bytes, which the task `from` sends when it is done. No message is sent if
+    /// the two tasks belong to the same rank.
     ///
     /// # Panics
     /// If `to` does not come after `from`.
@@ -186,7 +196,8 @@ impl Builder {
         self.outputs.push((from, to, if inside { 0 } else { bytes }));
     }
 
-    /// Records that the end of `answered` answers the request that the end of `asked` issued.
+    /// Records that the completion of the task `answered` answers a request that the completion of the task `asked`
+    /// issued.
     pub fn request(&mut self, asked: u32, answered: u32) {
         self.requests.push((answered, asked));
     }
@@ -196,7 +207,7 @@ impl Builder {
         self.tasks[task as usize].0
     }
 
-    /// Sets the loads that `task` causes while it computes. It may be called at most once for each task.
+    /// Sets the memory loads of `task` while it computes. This function may be called at most once for each task.
     pub fn loads(&mut self, task: u32, loads: TaskLoads) {
         if !loads.is_empty() {
             self.loads.push((task, loads));

@@ -1,9 +1,12 @@
-//! Data-parallel training: each rank computes on its part of a batch, and then the gradients are summed up.
+//! Data-parallel training of a model: each rank computes gradients on its part of a batch, and then the ranks sum up
+//! their gradients by a collective operation.
 //!
-//! Gradients are sent in buckets, one after the other, from the last layer to the first. They are not sent while other
-//! gradients are still being computed, because DRack §7.2.1 has a computing stage and a separate communication stage.
+//! Gradients are sent in buckets, one after the other, from the last layer of the model to the first. They are not sent
+//! while other gradients are still being computed, because DRack §7.2.1 has a computing stage and a separate
+//! communication stage.
 //!
-//! While it computes, a rank loads the weights once. Activations are not modelled, because they depend on the batch.
+//! While a rank computes, it loads the weights of the model once. Loads of activations are not modelled, because they
+//! depend on the batch.
 
 use super::model::tensors;
 use super::tasks::{Builder, Tasks};
@@ -14,13 +17,13 @@ use std::sync::Arc;
 use unrack_rack::jobs::Training;
 use unrack_units::Time;
 
-/// Bytes of a gradient in single precision.
+/// Bytes of a gradient, which is a number of single precision.
 const BYTES: u64 = 4;
 
-/// Returns one round per iteration of training.
+/// Returns the rounds of the job: one for each iteration of the training.
 ///
 /// # Errors
-/// If the operation is not possible among `ranks` ranks.
+/// If the collective operation is not possible among `ranks` ranks.
 pub fn training(spec: &Training, ranks: u32) -> Result<Vec<Arc<Tasks>>, WorkloadError> {
     let plan = CollectivePlan::new(spec.operation, spec.servers, ranks)?;
     let mut builder = Builder::new();
@@ -39,8 +42,8 @@ pub fn training(spec: &Training, ranks: u32) -> Result<Vec<Arc<Tasks>>, Workload
     Ok(vec![iteration; spec.iterations as usize])
 }
 
-/// Returns the bytes of the buckets, from the last tensor to the first. A bucket is full when the next tensor would
-/// not fit.
+/// Returns the size of each bucket in bytes, in the order from the last tensor to the first. A bucket is complete when
+/// the next tensor would exceed `full` bytes.
 fn buckets(tensors: &[u64], full: u64) -> Vec<u64> {
     let mut buckets: Vec<u64> = Vec::new();
     for bytes in tensors.iter().rev().map(|parameters| parameters * BYTES) {

@@ -1,6 +1,6 @@
-//! MapReduce (Dean and Ghemawat, CACM 2008) that counts the words of a text. Mappers read the text, and send to each
-//! reducer the words that it counts. Mappers and reducers load the data that they read and, for each word of it, a
-//! line of their table of counts.
+//! MapReduce (Dean and Ghemawat, CACM 2008) that counts the words of texts. Each mapper reads a text, and sends each
+//! reducer the words that this reducer counts. Mappers and reducers load the data that they read. For each word of this
+//! data, they also load a line of their table of counts.
 
 use super::tasks::{Builder, Tasks};
 use crate::error::WorkloadError;
@@ -12,21 +12,21 @@ use unrack_basis::mix;
 use unrack_rack::jobs::{Shuffle, WordCount};
 use unrack_units::Time;
 
-/// Bytes of a record in addition to its word: a terminator and a count.
+/// Bytes of a record in addition to the letters of its word: a terminator and a count.
 const COUNT_BYTES: u64 = 1 + 8;
 
-/// Bytes of a line of a processor's cache. Each line contains the count of a single word.
+/// Bytes of a cache line of the processor. Each line of a table of counts contains the count of one word.
 const LINE_BYTES: u64 = 64;
 
-/// Result of the count, and the tasks that it took.
+/// Result of counting the words, and the tasks that the counting needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WordCountResult {
-    /// Number of occurrences of each word in all texts, by word, with the most frequent word first.
+    /// Number of occurrences of each word in all texts, indexed by word. Word 0 is the most frequent one.
     pub counts: Vec<u64>,
     pub rounds: Vec<Arc<Tasks>>,
 }
 
-/// Counts the texts that the job specifies.
+/// Counts the words of the texts that the job specifies.
 ///
 /// # Errors
 /// If there is no mapper or no reducer.
@@ -55,7 +55,7 @@ pub fn word_count(spec: &WordCount, ranks: u32, seed: u64) -> Result<WordCountRe
     Ok(WordCountResult { counts, rounds })
 }
 
-/// Returns the number of occurrences of each word in a text.
+/// Draws a text. Returns the number of occurrences of each word in it, indexed by word.
 fn text(spec: &WordCount, seed: u64, number: u32) -> Vec<u32> {
     let zipf = Zipf::new(f64::from(spec.vocabulary), spec.exponent)
         .expect("checked: at least a word, no less than 0");
@@ -67,14 +67,15 @@ fn text(spec: &WordCount, seed: u64, number: u32) -> Vec<u32> {
     counts
 }
 
-/// Data from a mapper to a reducer.
+/// Data that a mapper sends to a reducer.
 #[derive(Debug, Clone, Copy, Default)]
 struct Shuffled {
     records: u64,
     bytes: u64,
-    /// Bytes that these words take in the text.
+    /// Bytes that the words of this data take in the mapper's text.
     read: u64,
-    /// Number of words in the text, and number of different words.
+    /// Number of words of this data in the mapper's text. The field after it is the number of different words among
+    /// them.
     words: u64,
     different: u64,
 }
@@ -94,8 +95,8 @@ fn shuffle(spec: &WordCount, text: &[u32], reducers: u32) -> Vec<Shuffled> {
     shuffled
 }
 
-/// Returns the number of letters of the n-th word in the sequence a, b, ... z, aa, ab, ..., so that frequent words are
-/// short.
+/// Returns the number of letters of a word. Words are numbered in the sequence a, b, ... z, aa, ab, ..., so that
+/// frequent words are short.
 fn letters(word: u64) -> u64 {
     let (mut letters, mut longer) = (1, 26);
     let mut rest = word;
@@ -111,7 +112,7 @@ fn takes(spec: &WordCount, records: u64) -> Time {
     Time::from_secs_f64(records as f64 / f64::from(spec.words_per_s))
 }
 
-/// Returns the loads of a mapper: its text and, if it combines, its counts.
+/// Returns the memory loads of a mapper: its text and, if the mapper combines equal words, its counts.
 fn map_loads(spec: &WordCount, to: &[Shuffled]) -> TaskLoads {
     let sum = |of: fn(&Shuffled) -> u64| to.iter().map(of).sum::<u64>();
     let scattered = if spec.combine { sum(|to| to.words) } else { 0 };
@@ -119,13 +120,13 @@ fn map_loads(spec: &WordCount, to: &[Shuffled]) -> TaskLoads {
     TaskLoads { fresh: sum(|to| to.read), scattered, among, ..TaskLoads::default() }
 }
 
-/// Returns the loads of a reducer: the data received, and its counts.
+/// Returns the memory loads of a reducer: the data that it receives, and its counts.
 fn reduce_loads(spec: &WordCount, reducers: usize, records: u64, bytes: u64) -> TaskLoads {
     let among = u64::from(spec.vocabulary) / reducers as u64 * LINE_BYTES;
     TaskLoads { came: bytes, scattered: records, among: among.max(LINE_BYTES), ..TaskLoads::default() }
 }
 
-/// Returns the tasks of all texts, in which some cores map while others send.
+/// Returns the tasks for all texts as one round, in which some cores map while other cores send.
 fn pipeline(spec: &WordCount, texts: &[Vec<Vec<Shuffled>>], first_reducer: u32) -> Tasks {
     let mut builder = Builder::new();
     for text in texts {
@@ -140,7 +141,7 @@ fn pipeline(spec: &WordCount, texts: &[Vec<Vec<Shuffled>>], first_reducer: u32) 
             map
         };
         let maps: Vec<u32> = (0..).zip(text).map(map).collect();
-        // Senders, each with the mappers whose outputs it sends.
+        // Senders, each with the outputs of the mappers for which it sends.
         let senders: Vec<(u32, &[Vec<Shuffled>])> = match spec.shuffle {
             Shuffle::First => vec![(0, text)],
             Shuffle::Stages | Shuffle::Own => (0..).zip(text.chunks(1)).collect(),
@@ -171,7 +172,7 @@ fn pipeline(spec: &WordCount, texts: &[Vec<Vec<Shuffled>>], first_reducer: u32) 
     builder.finish()
 }
 
-/// Returns the tasks of one text.
+/// Returns the tasks for one text as a round, in which ranks first map and then reduce.
 fn stage(spec: &WordCount, shuffled: &[Vec<Shuffled>], first_reducer: u32) -> Tasks {
     let takes = |records| takes(spec, records);
     let mut builder = Builder::new();
@@ -239,7 +240,8 @@ mod tests {
     fn what_is_not_combined_is_sent_word_by_word() {
         let records = |combine| {
             let rounds = word_count(&spec(Some(3), combine), 6, 1).unwrap().rounds;
-            // Mappers take 20 ms each. The rest is the time of the reducers, a microsecond for each record.
+            // The three mappers compute for 20 ms each. The rest is the computing time of the reducers, which is a
+            // microsecond for each record.
             (rounds[0].computed() - Time::from_us(60_000)).as_ns() / 1_000
         };
         assert_eq!(records(false), 60_000);
@@ -257,7 +259,8 @@ mod tests {
         assert!(of(Shuffle::First)[0].messages().all(|(from, _, _)| from == 0));
     }
 
-    /// Jobs with every kind of shuffle end. Messages take no time, so that sending keeps no mapper from mapping.
+    /// Jobs with every kind of shuffle end. In this test, messages take no time, so that sending does not prevent a
+    /// mapper from mapping.
     #[test]
     fn all_ways_to_shuffle_come_to_an_end() {
         for shuffle in [Shuffle::Stages, Shuffle::Own, Shuffle::First] {
@@ -266,7 +269,7 @@ mod tests {
                 let job = |seed| ComputedJob::new("job", 4, word_count(&spec, 4, seed).unwrap().rounds);
                 let mut jobs = jobs_on(4, vec![job(1), job(2)], policy, 2);
                 let (_, ended) = run_in(&mut jobs, |waiting| waiting / 2);
-                // Three texts of 20 ms, and the time of reducers.
+                // Three texts of 20 ms each, and the computing time of the reducers.
                 assert!(
                     ended >= Time::from_us(60_000) && ended < Time::from_us(90_000),
                     "{shuffle:?} {ended}"

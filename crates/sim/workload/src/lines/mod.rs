@@ -1,12 +1,12 @@
-//! Lines that a program requests from remote memory, and their replay on a rack.
+//! Cache lines that a program requests from remote memory, and the replay of these requests on a rack.
 //!
 //! | module | holds |
 //! |---|---|
-//! | this one | [`LineTrace`]: requests of the sampled windows of each thread, and the dependences of each request |
-//! | [`replay`] | the closed-loop source |
+//! | this one | [`LineTrace`]: requests in the sampled windows of each thread, and the requests on which each of them depends |
+//! | [`replay`] | the closed-loop source that replays the requests |
 //!
-//! A request is for one line of 64 B. Unlike page faults, which stop a thread, misses overlap: a request is issued
-//! when the requests on which it depends are complete, while others are still in flight.
+//! A request is for one line of 64 B. A page fault stops its thread, whereas cache misses overlap: a request is issued
+//! when the requests on which it depends are complete, while other requests are still in flight.
 
 pub mod replay;
 
@@ -15,72 +15,74 @@ pub use replay::LineReplay;
 use crate::error::WorkloadError;
 use unrack_units::Time;
 
-/// Bytes of a line.
+/// Bytes of a cache line.
 pub const LINE_BYTES: u64 = 64;
-/// Longest time between two requests of a window: one second. Real windows are far shorter, because a window of some
-/// ten thousand instructions takes microseconds.
+/// Maximum time between two requests of a sampled window: one second. In real windows this time is far shorter, because
+/// a window of some ten thousand instructions takes microseconds.
 const LONGEST_GAP: Time = Time::from_us(1_000_000);
 
-/// Event that a request, or the end of a window, waits for.
+/// Event for which a request, or the end of a window, waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dependence {
-    /// Index in the window of the request that must complete first, or `None` for the start of the window.
+    /// Index of the request in the window that must complete first. `None` for the start of the window.
     pub after: Option<u32>,
-    /// Computing time that follows this event.
+    /// Computing time between the event and the request, or the end of the window, that waits for it.
     pub gap: Time,
 }
 
-/// Request of one line.
+/// Request for one cache line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineMessage {
     pub when: Dependence,
     pub address: u64,
-    /// Whether this is a modified line on its way to memory, which no request waits for.
+    /// Whether this is a write-back: a modified line that is sent to memory. No request waits for a write-back.
     pub is_write_back: bool,
 }
 
-/// Requests of a sampled window of one thread. Each comes after the requests on which it depends.
+/// Requests in a sampled window of one thread. Each request comes after the requests on which it depends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineWindow {
     pub requests: Vec<LineMessage>,
-    /// End of the window, at which the next one of the thread starts.
+    /// Event at which the window ends. The thread's next window starts at this time.
     pub end: Dependence,
 }
 
-/// Windows of a program, by thread.
+/// Windows of a program, grouped by thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineTrace {
     windows: Vec<CheckedWindow>,
-    /// Index of each thread's first window, followed by the number of windows.
+    /// Index of the first window of each thread, followed by the number of windows.
     threads: Vec<usize>,
-    /// Requests of all windows, in order.
+    /// Requests of all windows, in the order of windows.
     requests: Vec<LineMessage>,
 }
 
-/// A window, with the indices of its requests in the whole trace.
+/// Sampled window of a trace. Its requests are a range of the requests of the trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct CheckedWindow {
-    /// Index of the first request, and one past the last.
+    /// Range of the window's requests among the requests of the trace.
     range: std::ops::Range<usize>,
     end: Dependence,
-    /// Requests, as indices in the window, in the order of the events that they wait for; those that wait for the
-    /// window's start come first.
+    /// Indices of the requests in the window, in the order of the events for which they wait. The requests that wait
+    /// for the start of the window come first.
     dependents: Vec<u32>,
-    /// For each event, the index in `dependents` of the first request that waits for it: first for the start, then for
-    /// each request. The number of all dependents follows.
+    /// For each event, the index in `dependents` of the first request that waits for this event. The first event is the
+    /// start of the window, and the others are the requests of the window in order. The last element is the number of
+    /// all dependents.
     starts: Vec<u32>,
 }
 
-/// Origin of a request in a trace.
+/// Position of a request in a replayed trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinePlace {
-    /// Compute blade that issued it, by its position in the order of blades.
+    /// Replica of the program that issued the request, which is the position of its compute blade in the order of
+    /// compute blades.
     pub replica: u32,
-    /// Thread.
+    /// Number of the thread.
     pub thread: u32,
-    /// Window, counted over all threads.
+    /// Number of the window, counted over all threads.
     pub window: u32,
-    /// Index in the window.
+    /// Index of the request in the window.
     pub request: u32,
 }
 
@@ -88,7 +90,7 @@ impl LineTrace {
     /// Creates the trace of a program from the windows of each of its threads.
     ///
     /// # Errors
-    /// If a request waits for a later one or for a write-back, or a time is longer than a second.
+    /// If a request waits for a later request or for a write-back, or a computing time is longer than a second.
     pub fn new(threads: &[Vec<LineWindow>]) -> Result<LineTrace, WorkloadError> {
         let mut trace = LineTrace { windows: Vec::new(), threads: vec![0], requests: Vec::new() };
         for window in threads.iter().flatten() {
@@ -110,7 +112,7 @@ impl LineTrace {
         self.threads.len() as u32 - 1
     }
 
-    /// Returns the number of requests of all windows.
+    /// Returns the number of requests in all windows.
     pub fn len(&self) -> u64 {
         self.requests.len() as u64
     }
@@ -125,7 +127,7 @@ impl LineTrace {
         self.windows[window as usize].range.len()
     }
 
-    /// Returns the origin of the request whose message has this tag.
+    /// Returns the position of a request, given the tag of its message.
     pub fn place(&self, tag: u32) -> LinePlace {
         let (replica, request) = (tag as usize / self.requests.len(), tag as usize % self.requests.len());
         let window = self.windows.partition_point(|window| window.range.end <= request);
@@ -138,7 +140,7 @@ impl LineTrace {
         }
     }
 
-    /// Returns how long a window takes if each of its reads takes `latency`.
+    /// Returns the duration of a window if each of its reads takes `latency`.
     pub fn window_time_at(&self, window: u32, latency: Time) -> Time {
         let window = &self.windows[window as usize];
         let mut completions: Vec<Time> = Vec::with_capacity(window.range.len());
@@ -164,7 +166,8 @@ impl CheckedWindow {
         CheckedWindow { range: first..first + window.requests.len(), end: window.end, dependents, starts }
     }
 
-    /// Returns the requests that wait for the completion of `request`, or for the start of the window if it is `None`.
+    /// Returns the requests that wait for the completion of `request`. If it is `None`, returns those that wait for the
+    /// start of the window.
     fn waiting_for(&self, request: Option<u32>) -> &[u32] {
         let slot = request.map_or(0, |request| request as usize + 1);
         &self.dependents[self.starts[slot] as usize..self.starts[slot + 1] as usize]

@@ -1,9 +1,9 @@
-//! Replay of a program's requests on many compute blades at once, closed loop.
+//! Closed-loop replay of a program's requests for cache lines, on many compute blades at once.
 //!
-//! Each thread of each replica goes through its windows one after the other. A request is issued when the requests on
-//! which it depends are complete and its computing time after that is over. A window starts when the previous one
-//! ends. Every replica begins with a different window, so that all phases of the program are on the network at all
-//! times.
+//! Each compute blade runs one replica of the program. Each thread of a replica replays its windows one after the
+//! other. A window starts when the thread's previous window ends. A request is issued when the requests on which it
+//! depends are complete and the computing time after them is over. Every replica begins with a different window, so
+//! that at any time the network carries requests from all phases of the program.
 
 use super::{Dependence, LINE_BYTES, LineMessage, LineTrace};
 use crate::blades::BladeRacks;
@@ -15,43 +15,43 @@ use std::sync::Arc;
 use unrack_rack::Blades;
 use unrack_units::Time;
 
-/// Number of address bits within a page. The remaining bits determine the memory blade.
+/// Number of address bits within a page. The bits above them determine the memory blade.
 const PAGE_BITS: u32 = 12;
 
-/// Source that replays the windows of a program. It shares the trace with other runs.
+/// Source that replays the windows of a program. It shares the trace with the sources of other runs.
 ///
-/// The tag of a message identifies its request; see [`LineTrace::place`].
+/// The tag of a message identifies the request; see [`LineTrace::place`].
 pub struct LineReplay {
     trace: Arc<LineTrace>,
     placement: Placement,
-    /// Threads of all replicas, replica by replica.
+    /// Progress of each thread of each replica, replica by replica.
     threads: Vec<ThreadProgress>,
     submitted: u64,
     total: u64,
 }
 
-/// Progress of one thread of a replica.
+/// Progress of one thread of one replica.
 #[derive(Debug, Clone, Copy)]
 struct ThreadProgress {
-    /// Current window.
+    /// Window that the thread is replaying.
     window: u32,
-    /// Number of windows that remain after it.
+    /// Number of windows that the thread will replay after the current window.
     left: u32,
 }
 
-/// Action of an actor when it wakes up.
+/// Action of an actor of this source when it is woken.
 enum Actor {
-    /// Issues the request of this number, counted over all replicas.
+    /// Issues the request with this number, counted over all replicas.
     Request(u32),
-    /// Starts the next window of a thread, counted over all replicas.
+    /// Starts the next window of the thread with this number, counted over all replicas.
     Thread(u32),
 }
 
 impl LineReplay {
-    /// Creates a replay on these racks, or on a number of nodes in one rack.
+    /// Creates a replay on these racks. A number of nodes can be given instead, which are then in one rack.
     ///
     /// # Errors
-    /// If the blades do not fit, or if there are too many requests.
+    /// If the racks cannot hold the blades, or there are too many requests.
     pub fn new(
         trace: Arc<LineTrace>,
         blades: Blades,
@@ -80,14 +80,15 @@ impl LineReplay {
         }
     }
 
-    /// Starts the window that a thread has reached.
+    /// Starts the current window of a thread.
     fn start_window<O: Outbox>(&self, thread: u32, now: Time, out: &mut O) {
         let replica = thread / self.trace.threads();
         self.wake_dependents(replica, self.threads[thread as usize].window, None, now, out);
         self.end_after(None, thread, now, out);
     }
 
-    /// Schedules the wakeups of all requests that wait for a request of a window, at the end of their computing times.
+    /// Schedules wakeups for all requests of a window that wait for the request `completed`, or for the start of the
+    /// window if it is `None`. Each wakeup is at the end of the request's computing time.
     fn wake_dependents<O: Outbox>(
         &self,
         replica: u32,
@@ -104,8 +105,8 @@ impl LineReplay {
         }
     }
 
-    /// Schedules the end of a thread's window, if the end waits for this request or, with `None`, for the start of the
-    /// window.
+    /// Schedules the end of a thread's window, if this end waits for the request `completed`, or for the start of the
+    /// window if it is `None`.
     fn end_after<O: Outbox>(&self, completed: Option<u32>, thread: u32, now: Time, out: &mut O) {
         let ThreadProgress { window, left } = self.threads[thread as usize];
         let Dependence { after, gap } = self.trace.windows[window as usize].end;
@@ -125,7 +126,8 @@ impl LineReplay {
     }
 }
 
-/// Returns the first window of a thread of a replica. The first windows of the replicas are evenly spaced.
+/// Returns the window with which a thread of a replica begins. The first windows of the replicas are evenly spaced over
+/// the thread's windows.
 fn first_window(trace: &LineTrace, replica: u32, replicas: u32, thread: u32) -> ThreadProgress {
     let windows = thread_windows(trace, thread);
     let count = windows.len() as u64;

@@ -1,4 +1,5 @@
-//! Size distributions: one fixed size, a cumulative distribution with linear interpolation, or a Pareto distribution.
+//! Distributions of message sizes: one fixed size, a cumulative distribution with linear interpolation, or a Pareto
+//! distribution.
 
 mod pareto;
 
@@ -16,11 +17,13 @@ pub enum SizeDistribution {
     Pareto(Pareto),
 }
 
-/// Cumulative distribution: points (bytes, cumulative probability) in ascending order, the last with probability 1.
+/// Cumulative distribution of sizes, as points (bytes, cumulative probability) in ascending order. The last point has
+/// probability 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SizeCdf(Vec<(f64, f64)>);
 
-/// Reason why points are not a distribution: the first wrong point, the rule that it breaks, and its value.
+/// Reason why a list of points is not a cumulative distribution: the first wrong point, the rule that it violates, and
+/// its value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flaw {
     /// Index of the point, counted from 0.
@@ -29,22 +32,22 @@ pub struct Flaw {
     pub value: String,
 }
 
-/// Bytes of a packet, the unit of the published distributions.
+/// Bytes of a packet. The published distributions give sizes as numbers of packets.
 pub const PACKET_BYTES: f64 = 1460.0;
 
-/// Size of the largest message, in bytes. A fabric may have a lower limit.
+/// Maximum size of a message, in bytes. A fabric may have a lower limit.
 pub const MAX_BYTES: u64 = unrack_rack::LARGEST_MESSAGE.get();
 
-/// Returns the bounds of a message's size, as text.
+/// Returns the limits of a message's size as text for an error message.
 pub(crate) fn bounds() -> String {
     format!("{} to {}", Bytes::new(1), Bytes::new(MAX_BYTES))
 }
 
 impl SizeDistribution {
-    /// Creates a fixed size.
+    /// Creates a distribution in which all messages have the same size.
     ///
     /// # Errors
-    /// If a message cannot have this size.
+    /// If this size is outside the limits of message sizes.
     pub fn fixed(bytes: u64) -> Result<SizeDistribution, WorkloadError> {
         match (1..=MAX_BYTES).contains(&bytes) {
             true => Ok(SizeDistribution::Fixed(bytes)),
@@ -52,12 +55,12 @@ impl SizeDistribution {
         }
     }
 
-    /// Returns the largest size in bytes that can be drawn.
+    /// Returns the maximum size that can be drawn, in bytes.
     pub fn largest(&self) -> u64 {
         self.at(1.0)
     }
 
-    /// Returns the mean in bytes.
+    /// Returns the mean size in bytes.
     pub fn mean(&self) -> f64 {
         match self {
             SizeDistribution::Fixed(bytes) => *bytes as f64,
@@ -66,8 +69,8 @@ impl SizeDistribution {
         }
     }
 
-    /// Returns whether the tail of the distribution is heavier than that of an exponential, which is the case if its
-    /// variance is above the square of its mean.
+    /// Returns whether the distribution has a heavier tail than an exponential distribution. This is assumed if its
+    /// variance exceeds the square of its mean.
     pub fn is_heavy_tailed(&self) -> bool {
         match self {
             SizeDistribution::Fixed(_) => false,
@@ -76,7 +79,7 @@ impl SizeDistribution {
         }
     }
 
-    /// Returns the size at cumulative probability `p` in 0..=1. The result is at least 1.
+    /// Returns the size at the cumulative probability `p`, which is in 0..=1. The size is at least 1.
     pub fn at(&self, p: f64) -> u64 {
         match self {
             SizeDistribution::Fixed(bytes) => *bytes,
@@ -87,12 +90,12 @@ impl SizeDistribution {
 }
 
 impl SizeCdf {
-    /// Creates a distribution from points (size, cumulative probability), with sizes in units of `unit_bytes`. Sizes
-    /// below a byte count as one byte, because sizes are drawn in this way too; for example, lists of other simulators
-    /// often begin at size 0.
+    /// Creates a distribution from points (size, cumulative probability), whose sizes are multiples of `unit_bytes`.
+    /// Sizes below one byte count as one byte, because a drawn size is also at least one byte. For example, the lists
+    /// of other simulators often begin at size 0.
     ///
     /// # Errors
-    /// If the points are not a distribution; see [`SizeCdf::flaw`].
+    /// If the points are not a cumulative distribution; see [`SizeCdf::flaw`].
     pub fn new(points: &[(f64, f64)], unit_bytes: f64) -> Result<SizeCdf, WorkloadError> {
         match SizeCdf::flaw(points, unit_bytes) {
             None => Ok(SizeCdf(points.iter().map(|(size, p)| ((size * unit_bytes).max(1.0), *p)).collect())),
@@ -100,7 +103,7 @@ impl SizeCdf {
         }
     }
 
-    /// Returns the reason why these points are not a distribution, or `None` if they are one.
+    /// Returns the reason why these points are not a cumulative distribution, or `None` if they are one.
     pub fn flaw(points: &[(f64, f64)], unit_bytes: f64) -> Option<Flaw> {
         fn flaw(point: usize, rule: impl Into<Cow<'static, str>>, value: String) -> Option<Flaw> {
             Some(Flaw { point, rule: rule.into(), value })
@@ -129,7 +132,8 @@ impl SizeCdf {
         }
     }
 
-    /// Returns a published distribution by its name in [`BUILT_IN_CDFS`](unrack_rack::BUILT_IN_CDFS).
+    /// Returns the published distribution with this name, which is one of
+    /// [`BUILT_IN_CDFS`](unrack_rack::BUILT_IN_CDFS).
     pub fn built_in(name: &str) -> Option<SizeCdf> {
         let points: &[(f64, f64)] = match name {
             "websearch" => &WEBSEARCH,
@@ -166,12 +170,13 @@ impl SizeCdf {
     }
 }
 
-/// Returns whether sizes with this mean and mean square are heavy-tailed; see [`SizeDistribution::is_heavy_tailed`].
+/// Returns whether sizes with this mean and this mean of squares have a heavy tail; see
+/// [`SizeDistribution::is_heavy_tailed`].
 pub fn heavy_tailed(mean: f64, mean_square: f64) -> bool {
     mean_square > 2.0 * mean * mean
 }
 
-/// Web search, from DCTCP (SIGCOMM 2010).
+/// Web search: published in DCTCP (SIGCOMM 2010).
 const WEBSEARCH: [(f64, f64); 12] = [
     (6., 0.),
     (6., 0.15),
@@ -186,7 +191,7 @@ const WEBSEARCH: [(f64, f64); 12] = [
     (6667., 0.97),
     (20000., 1.),
 ];
-/// Data mining, from VL2 (SIGCOMM 2009).
+/// Data mining: published in VL2 (SIGCOMM 2009).
 const DATAMINING: [(f64, f64); 9] = [
     (1., 0.),
     (1., 0.5),
@@ -198,7 +203,7 @@ const DATAMINING: [(f64, f64); 9] = [
     (66667., 0.99),
     (666667., 1.),
 ];
-/// Benson et al. (IMC 2010), as used by pHost.
+/// Sizes in datacenters by Benson et al. (IMC 2010), as used by pHost.
 const IMC10: [(f64, f64); 12] = [
     (1., 0.),
     (1., 0.5),
@@ -213,7 +218,7 @@ const IMC10: [(f64, f64); 12] = [
     (1187., 0.95),
     (2107., 1.),
 ];
-// DDC's applications, as used by EDM §4.3.2: the median is a page, and merged transfers form the tail.
+// Applications from DDC, as used by EDM §4.3.2: the median size is a page, and merged transfers form the tail.
 const HADOOP: [(f64, f64); 5] = [(4., 0.), (4., 0.7), (88., 0.8), (167., 0.9), (920., 1.)];
 const SPARK: [(f64, f64); 5] = [(4., 0.), (4., 0.7), (13., 0.8), (220., 0.9), (930., 1.)];
 const SPARKSQL: [(f64, f64); 7] =
@@ -271,7 +276,7 @@ mod tests {
             assert_eq!(from_0, from_1);
             assert_eq!(from_0.at(0.0), 1);
         }
-        // The mean, and therefore the load, is that of the sizes that are drawn.
+        // The mean, and therefore the offered load, is derived from the sizes that are actually drawn.
         let tiny = SizeDistribution::Cdf(SizeCdf::new(&[(0., 0.), (1., 1.)], 1.).unwrap());
         assert_eq!((tiny.mean(), tiny.at(0.2)), (1.0, 1));
     }

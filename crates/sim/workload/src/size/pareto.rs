@@ -1,4 +1,4 @@
-//! Pareto-distributed sizes, among which a few messages have most of the bytes.
+//! Message sizes with a Pareto distribution, in which a few large messages carry most of the bytes.
 
 use super::MAX_BYTES;
 use crate::error::WorkloadError;
@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use unrack_rack::ParetoScale;
 use unrack_units::Bytes;
 
-/// Pareto distribution with P(size > x) = (minimum / x)^shape for x from the minimum on. Sizes above the maximum are
-/// replaced by the maximum, so that the distribution below it does not change.
+/// Pareto distribution with P(size > x) = (minimum / x)^shape for every x of at least the minimum. Sizes above the
+/// maximum are replaced by the maximum, so that the distribution below the maximum does not change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pareto {
     shape: f64,
@@ -16,16 +16,17 @@ pub struct Pareto {
 }
 
 impl Pareto {
-    /// Largest size, in bytes, unless a scenario sets one. It does not follow [`MAX_BYTES`], because the mean of a
-    /// heavy tail, and therefore the load, depends on it.
+    /// Maximum size in bytes, unless a scenario sets one. This constant is independent of [`MAX_BYTES`], because the
+    /// mean of a heavy-tailed distribution, and therefore the offered load, depends on the maximum.
     pub const DEFAULT_MAXIMUM: u64 = u32::MAX as u64;
 
     /// Creates a distribution. `maximum` is [`Pareto::DEFAULT_MAXIMUM`] unless a scenario sets it. Papers state the
-    /// mean of the distribution without a maximum. For a heavy tail, this mean is far above the mean with a maximum;
-    /// for example, shape 1.05 and 100 KB give 52 KB with a maximum of 4 GiB.
+    /// mean of the distribution without a maximum. For a heavy-tailed distribution, this mean is far above the mean
+    /// with a maximum. For example, with shape 1.05 and a stated mean of 100 KB, the mean is 52 KB if the maximum is 4
+    /// GiB.
     ///
     /// # Errors
-    /// If a parameter is out of bounds.
+    /// If the shape, the scale or the maximum is out of bounds.
     pub fn new(shape: f64, scale: ParetoScale, maximum: u64) -> Result<Pareto, WorkloadError> {
         let refuse = |rule: Cow<'static, str>, value| Err(WorkloadError::new("workload.size", rule, value));
         if !(shape > 0.0 && shape <= MAX_SHAPE) {
@@ -49,7 +50,7 @@ impl Pareto {
         Ok(Pareto { shape, minimum, maximum: maximum as f64 })
     }
 
-    /// Returns the mean of the sizes that are drawn, with the maximum taken into account.
+    /// Returns the mean of the sizes that are drawn, which are limited to the maximum.
     pub(super) fn mean(&self) -> f64 {
         self.minimum + self.tail(0.0)
     }
@@ -63,7 +64,7 @@ impl Pareto {
         (self.minimum * (1.0 - p).powf(-1.0 / self.shape)).min(self.maximum)
     }
 
-    /// Returns the integral of x^power P(size > x) from the minimum to the maximum.
+    /// Returns the integral of x^power * P(size > x) over all x from the minimum to the maximum size.
     fn tail(&self, power: f64) -> f64 {
         let Pareto { shape, minimum, maximum } = *self;
         let span = (maximum / minimum).ln();
@@ -74,7 +75,7 @@ impl Pareto {
     }
 }
 
-/// Largest shape, at which almost all sizes equal the minimum.
+/// Maximum shape. With this shape, almost all sizes are equal to the minimum.
 const MAX_SHAPE: f64 = 100.0;
 
 #[cfg(test)]
@@ -115,7 +116,8 @@ mod tests {
     }
 
     proptest! {
-        /// The moments and the tail of sizes at evenly spaced probabilities equal the computed ones.
+        /// Takes sizes at evenly spaced probabilities. Checks that their mean, second moment and tail are equal to the
+        /// computed values.
         #[test]
         fn draws_have_the_moments_and_tail(
             shape in prop::sample::select(vec![0.7, 1.0, 1.05, 1.5, 2.0, 3.0]),

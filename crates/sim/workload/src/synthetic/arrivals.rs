@@ -1,4 +1,4 @@
-//! Arrival times of the messages of one sender.
+//! Arrival times of the messages that one sender submits.
 
 use crate::error::WorkloadError;
 use crate::random::unit;
@@ -7,10 +7,11 @@ use rand_pcg::Pcg64Mcg;
 use unrack_rack::Arrivals;
 use unrack_units::Time;
 
-/// Largest sigma. At this value, the variance of a gap is `e^(sigma^2) - 1` = eight thousand times its square mean.
+/// Maximum sigma of log-normal gaps. With it, the variance of a gap is `e^(sigma^2) - 1`, or eight thousand, times the
+/// square of the mean gap.
 const MOST_SIGMA: f64 = 3.0;
 
-/// Checks the parameters of a distribution.
+/// Checks the parameters of a distribution of arrivals.
 ///
 /// # Errors
 /// If sigma is out of bounds.
@@ -23,7 +24,7 @@ pub(super) fn check(arrivals: Arrivals) -> Result<(), WorkloadError> {
     }
 }
 
-/// Draws the time to the next message of a sender.
+/// Draws the gap between two messages of a sender. `mean_ps` is the mean gap in picoseconds.
 pub(super) fn gap(arrivals: Arrivals, mean_ps: f64, draws: &mut Pcg64Mcg) -> Time {
     let gap = match arrivals {
         Arrivals::Poisson => -(1.0 - unit(draws)).ln(),
@@ -34,14 +35,15 @@ pub(super) fn gap(arrivals: Arrivals, mean_ps: f64, draws: &mut Pcg64Mcg) -> Tim
     Time::from_ps((gap * mean_ps).round() as u64)
 }
 
-/// Draws the time to a sender's first message as seen from a random moment, so that the rate is right from the start.
-/// With equal gaps, each sender has a different phase.
+/// Draws the time from the start of the run to a sender's first message, as if the sender had been sending before the
+/// run. Therefore the mean rate is correct from the start. With equal gaps, each sender has a different phase.
 pub(super) fn first(arrivals: Arrivals, mean_ps: f64, draws: &mut Pcg64Mcg) -> Time {
     let first = match arrivals {
         Arrivals::Poisson => return gap(arrivals, mean_ps, draws),
         Arrivals::Fixed => unit(draws),
-        // A random moment lies in a gap with a probability proportional to its length, and is uniformly distributed in
-        // it. The length of such a gap is log-normal too, with m + sigma^2.
+        // A long gap is more likely to contain a random moment: the probability is proportional to the length of the
+        // gap, and the moment is uniformly distributed in the gap. The length of such a gap also has a log-normal
+        // distribution, with m + sigma^2 in place of m.
         Arrivals::LogNormal { sigma } => unit(draws) * log_normal(sigma * sigma / 2.0, sigma, draws),
     };
     Time::from_ps((first * mean_ps) as u64)
@@ -57,7 +59,7 @@ mod tests {
     use super::*;
     use crate::random::{DrawPurpose, generator};
 
-    /// Returns the mean and its standard error.
+    /// Returns the mean of the values and its standard error.
     fn mean(values: &[f64]) -> (f64, f64) {
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;
@@ -85,7 +87,8 @@ mod tests {
 
     #[test]
     fn the_rate_is_right_from_the_start() {
-        // Many senders are observed for the first two mean gaps, in which each sends two messages on average.
+        // The test observes many senders during the first two mean gaps, in which each sender sends two messages on
+        // average.
         for arrivals in [Arrivals::Poisson, Arrivals::Fixed, Arrivals::LogNormal { sigma: 1.5 }] {
             let counts: Vec<f64> = (0..40_000)
                 .map(|sender| {

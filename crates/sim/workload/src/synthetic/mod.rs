@@ -1,7 +1,8 @@
-//! Synthetic open-loop traffic: messages are submitted at their times, whatever the fabric does.
+//! Synthetic open-loop traffic: messages are submitted at drawn times, regardless of the state of the network.
 //!
-//! Every sender has separate generators for its arrivals, kinds, sizes and destinations. **Load** is the payload
-//! offered to the busiest direction of any host link, including requests, divided by the rate of that link.
+//! Every sender has separate random generators for the arrivals, kinds, sizes and destinations of its messages.
+//! **Load** is the payload per second that is offered to the busiest direction of any host link, including requests,
+//! divided by the rate of that link.
 
 mod arrivals;
 mod pattern;
@@ -23,7 +24,8 @@ pub struct SyntheticSpec {
     pub traffic: Traffic,
     pub size: SizeDistribution,
     pub pattern: Pattern,
-    /// Nodes that submit messages and nodes that hold memory, or `None` if every node does both.
+    /// Numbers of blades, of which compute blades submit messages to memory blades; `None` if every node is both a
+    /// source and a destination.
     pub blades: Option<Blades>,
     pub arrivals: Arrivals,
     /// Offered load, above 0 and at most 1.
@@ -37,36 +39,38 @@ pub enum Traffic {
     Flows,
 }
 
-/// Mix of reads and read-modify-writes; the remaining messages are writes.
+/// Fractions of reads and read-modify-writes among the messages to memory. The remaining messages are writes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemoryMix {
     pub read_fraction: f64,
-    /// Bytes of a read's request.
+    /// Bytes of the request of a read.
     pub request: u32,
     pub rmw_fraction: f64,
-    /// Bytes of the request of a read-modify-write, which contains the address and the arguments of the operation.
+    /// Bytes of the request of a read-modify-write. The request contains the address and the arguments of the
+    /// operation.
     pub rmw_request: u32,
-    /// Bytes of a read-modify-write's answer.
+    /// Bytes of the answer to a read-modify-write.
     pub rmw_answer: u64,
-    /// Messages to disk blades, or `None` if there are none.
+    /// Messages to disk blades, or `None` if no messages go to disk blades.
     pub disk: Option<DiskShare>,
 }
 
-/// Reads and writes of disk blades, in the same ratio as reads and writes of memory.
+/// Messages to disk blades. Reads and writes have the same ratio among them as among the messages to memory blades.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DiskShare {
-    /// Share of these messages among all messages.
+    /// Fraction of messages that go to disk blades, among all messages.
     pub fraction: f64,
     pub size: SizeDistribution,
 }
 
 impl Traffic {
-    /// Returns a mix of reads with requests of 8 bytes (EDM §2.3) and writes.
+    /// Returns a mix of reads and writes. The request of a read has 8 bytes (EDM §2.3).
     pub fn memory(read_fraction: f64) -> Traffic {
         Traffic::mixed(read_fraction, 0.0)
     }
 
-    /// Returns a mix of reads, writes, and compare-and-swaps of 24 bytes that are answered with one byte (EDM §2.3).
+    /// Returns a mix of reads, writes, and compare-and-swaps. The request of a compare-and-swap has 24 bytes, and its
+    /// answer has one byte (EDM §2.3).
     pub fn mixed(read_fraction: f64, rmw_fraction: f64) -> Traffic {
         Traffic::Memory(MemoryMix {
             read_fraction,
@@ -98,10 +102,11 @@ struct Sender {
 }
 
 impl Synthetic {
-    /// Creates traffic among the nodes of `racks` (or among a number of nodes in one rack) on links of `rate`.
+    /// Creates traffic among the nodes of `racks`, whose host links have this `rate`. Instead of racks, a number of
+    /// nodes can be given, which are then in one rack.
     ///
     /// # Errors
-    /// If a parameter is out of bounds.
+    /// If a parameter of the traffic is out of bounds.
     pub fn new(
         spec: SyntheticSpec,
         racks: impl Into<BladeRacks>,
@@ -120,12 +125,12 @@ impl Synthetic {
         Ok(Synthetic { spec, partners, disks, mean_gap_ps, senders, submitted: 0 })
     }
 
-    /// Returns the mean time between two messages of one sender.
+    /// Returns the mean time between two successive messages of one sender.
     pub fn mean_gap(&self) -> Time {
         Time::from_ps(self.mean_gap_ps.round() as u64)
     }
 
-    /// Returns the mean time from the first to the last submission.
+    /// Returns the mean time between the first and the last submission of a message.
     pub fn mean_length(&self) -> Time {
         Time::from_ps((self.mean_gap_ps * self.spec.messages as f64 / self.senders.len() as f64) as u64)
     }
@@ -212,7 +217,7 @@ impl SyntheticSpec {
         }
     }
 
-    /// Refuses traffic whose expected duration exceeds the range of simulated time.
+    /// Rejects traffic whose expected duration exceeds the range of simulated time.
     fn check_length(&self, mean_gap_ps: f64, senders: usize) -> Result<(), WorkloadError> {
         let length_ps = mean_gap_ps * (self.messages as f64 / senders as f64).max(1.0);
         if length_ps < Time::END.as_ps() as f64 {
@@ -233,7 +238,7 @@ impl SyntheticSpec {
         }
     }
 
-    /// Returns the mean number of bytes in the busiest direction of any link, per message of one source.
+    /// Returns the mean number of bytes that the busiest direction of any link carries, per message of one source.
     fn busiest(&self, partners: &Partners, disks: Option<&Partners>) -> f64 {
         let data = self.size.mean();
         let Traffic::Memory(memory) = &self.traffic else {
@@ -253,8 +258,8 @@ impl SyntheticSpec {
     }
 }
 
-/// Returns the mean number of bytes in the busiest direction of any link, per message of one source, if each message
-/// takes `out` bytes from source to destination and `back` bytes back.
+/// Returns the mean number of bytes that the busiest direction of any link carries, per message of one source. Each
+/// message takes `out` bytes from its source to its destination and `back` bytes in the opposite direction.
 fn busiest(partners: &Partners, out: f64, back: f64) -> f64 {
     let heaviest = partners.heaviest();
     match partners.nodes_do_both() {
@@ -315,8 +320,8 @@ impl MemoryMix {
         if others > 0.0 { self.read_fraction / others } else { 0.0 }
     }
 
-    /// Returns the mean payload of a message to memory in each direction: from its source to its destination, and
-    /// back.
+    /// Returns the mean payload of a message to memory in each direction: from its source to its destination, and from
+    /// its destination to its source.
     fn bytes_per_message(&self, data: f64) -> (f64, f64) {
         let (reads, rmws) = (self.read_fraction, self.rmw_fraction);
         let writes = (1.0 - reads - rmws).max(0.0);
@@ -325,5 +330,5 @@ impl MemoryMix {
     }
 }
 
-/// Tolerance for rounding errors, because `0.7 + 0.3` need not be exactly 1.
+/// Tolerance for rounding errors in sums of fractions, because `0.7 + 0.3` may not be exactly 1.
 const ROUNDING: f64 = 1e-9;

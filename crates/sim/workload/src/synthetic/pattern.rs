@@ -1,9 +1,9 @@
-//! Traffic patterns: the sources and destinations of messages.
+//! Traffic patterns, which determine the sources and destinations of messages.
 //!
-//! With `incast`, the destination is the last possible node. All sources, or `fan_in` evenly spaced ones, send to it,
-//! while the others are silent. With `hot-spots`, the k-th destination has the weight `k^-exponent`. Consecutive
-//! destinations in this order are in different racks in turn, and if all nodes are destinations, node 0 is the
-//! hottest.
+//! With `incast`, the destination of all messages is the last node that can be a destination. The sources are all other
+//! nodes or, if `fan_in` is given, this number of evenly spaced nodes; the remaining nodes send no messages. With
+//! `hot-spots`, the k-th destination has the weight `k^-exponent`. Successive destinations in this order are in
+//! different racks in turn. If all nodes are destinations, node 0 has the highest weight.
 
 use crate::blades::{BladeNodes, BladeRacks, ByRack};
 use crate::error::WorkloadError;
@@ -13,32 +13,32 @@ use rand_pcg::Pcg64Mcg;
 use unrack_rack::{Blades, Pattern, Scope};
 use unrack_units::Fraction;
 
-/// Pattern on the nodes of a network.
+/// Sources of a traffic pattern, and the distribution of each source's destinations.
 pub(super) struct Partners {
     pub sources: Vec<NodeId>,
     destinations: ByRack,
     racks: BladeRacks,
-    /// Whether every node is both a source and a destination. A node is never its own destination.
+    /// Whether every node is both a source and a destination. A node never sends a message to itself.
     both: bool,
     choice: DestinationChoice,
 }
 
-/// Method of drawing a source's destination.
+/// Method by which the destination of a message is drawn.
 enum DestinationChoice {
     Uniform,
     Near(f64),
-    /// Nodes in the order of decreasing weight, with the cumulative weights of the destinations.
+    /// Destinations in descending order of weight, with the cumulative weights in this order.
     Zipf {
         hottest: Vec<NodeId>,
         cumulative: Vec<f64>,
     },
-    /// Destination of the n-th source.
+    /// Fixed destination of each source, indexed by the number of the source.
     Fixed(Vec<NodeId>),
 }
 
 impl Partners {
-    /// Creates the pattern. With blades, compute blades send to memory blades; otherwise every node is a source and a
-    /// destination.
+    /// Creates the pattern for messages between nodes or to memory blades. If blades are given, compute blades send to
+    /// memory blades. Otherwise every node is a source and a destination.
     ///
     /// # Errors
     /// If the pattern is not possible on these nodes.
@@ -65,7 +65,7 @@ impl Partners {
         Partners::among(compute, memory, pattern, racks, seed)
     }
 
-    /// Creates the pattern from compute blades to disk blades.
+    /// Creates the pattern for messages from compute blades to disk blades.
     ///
     /// # Errors
     /// If the pattern is not possible on these nodes.
@@ -108,8 +108,8 @@ impl Partners {
         Ok(partners)
     }
 
-    /// Checks that every source has a destination in its own rack and one in another rack, as far as `share` requires
-    /// them.
+    /// Checks that every source has a destination in its rack, unless `share` is 0, and a destination in another rack,
+    /// unless `share` is 1. `share` is the fraction of messages to destinations in the source's rack.
     fn check_near(&self, share: f64) -> Result<(), WorkloadError> {
         let refuse = |rule, value: String| Err(WorkloadError::new("workload.pattern.fraction", rule, value));
         for src in &self.sources {
@@ -131,7 +131,7 @@ impl Partners {
         Ok(())
     }
 
-    /// Draws the destination of a message of the `n`-th source.
+    /// Draws the destination for a message of the `n`-th source.
     pub(super) fn destination(&self, n: u32, draws: &mut Pcg64Mcg) -> NodeId {
         let (src, to) = (self.sources[n as usize], &self.destinations);
         let place = match &self.choice {
@@ -163,12 +163,13 @@ impl Partners {
         other + u32::from(self.both && other >= src)
     }
 
-    /// Returns whether sources and destinations are the same nodes.
+    /// Returns whether every node is both a source and a destination.
     pub(super) fn nodes_do_both(&self) -> bool {
         self.both
     }
 
-    /// Returns the number of messages that the busiest destination receives per message of one source.
+    /// Returns the mean number of messages that the busiest destination receives, in the time in which each source
+    /// sends one message.
     pub(super) fn heaviest(&self) -> f64 {
         let even = self.sources.len() as f64 / f64::from(self.destinations.len());
         match &self.choice {
@@ -182,8 +183,8 @@ impl Partners {
             DestinationChoice::Near(share) => self.heaviest_near(*share),
             DestinationChoice::Zipf { hottest, cumulative } => {
                 let weight = |n: usize| cumulative[n] - if n == 0 { 0.0 } else { cumulative[n - 1] };
-                // Share that a destination gets of the messages of a source which is itself a destination and
-                // therefore excluded.
+                // A source that is itself a destination never draws itself. Therefore the weight of each other
+                // destination is divided by the sum of the remaining weights.
                 let of = |n: usize| 1.0 / (1.0 - weight(n));
                 match self.both {
                     true => weight(0) * (1..hottest.len()).map(of).sum::<f64>(),
@@ -200,7 +201,8 @@ impl Partners {
         self.sources.iter().for_each(|src| sources[self.racks.rack_of(*src) as usize] += 1.0);
         let to = |rack| self.destinations.in_rack(rack).len() as f64;
         let all = f64::from(self.destinations.len());
-        // Number of messages that one destination outside a rack receives from the sources in the rack.
+        // Mean number of messages that one destination outside a rack receives from the sources in this rack, if each
+        // source sends one message.
         let far = |rack: u32| match sources[rack as usize] {
             0.0 => 0.0,
             _ if share == 1.0 => 0.0,
@@ -223,7 +225,7 @@ fn in_own_rack() -> Pattern {
     Pattern::RackLocal { fraction: Fraction::new(1.0).expect("all is a fraction") }
 }
 
-/// Returns `count` of the `nodes`, evenly spaced.
+/// Returns `count` of the nodes, evenly spaced in their order.
 fn spread(nodes: &[NodeId], count: u32) -> Result<Vec<NodeId>, WorkloadError> {
     if count == 0 || count as usize > nodes.len() {
         let rule = "is at least 1 and at most the number of other nodes";
@@ -236,7 +238,7 @@ fn spread(nodes: &[NodeId], count: u32) -> Result<Vec<NodeId>, WorkloadError> {
     Ok((0..count as usize).map(|n| nodes[n * nodes.len() / count as usize]).collect())
 }
 
-/// Returns destinations with their cumulative weights.
+/// Returns the destinations in descending order of weight, with their cumulative weights.
 fn zipf(to: &[NodeId], racks: BladeRacks, exponent: f64) -> Result<DestinationChoice, WorkloadError> {
     if !(0.0..=MOST_EXPONENT).contains(&exponent) {
         return Err(WorkloadError::new("workload.pattern.exponent", "is from 0 to 4", exponent));
@@ -252,17 +254,17 @@ fn zipf(to: &[NodeId], racks: BladeRacks, exponent: f64) -> Result<DestinationCh
     Ok(DestinationChoice::Zipf { cumulative: cumulative.collect(), hottest })
 }
 
-/// Largest exponent, at which the hottest destination gets nine in ten of all messages.
+/// Maximum exponent of the weights of hot spots. With it, the hottest destination receives nine in ten of all messages.
 const MOST_EXPONENT: f64 = 4.0;
 
-/// Returns the first index whose cumulative weight is above `p`.
+/// Returns the index of the first destination whose cumulative weight is above `p`.
 fn weighed(cumulative: &[f64], p: f64) -> usize {
     cumulative.partition_point(|sum| *sum <= p).min(cumulative.len() - 1)
 }
 
-/// Returns the destination of each source. If sources and destinations are the same nodes, the destinations form a
-/// random cycle (Sattolo), so that no node is its own destination. Otherwise they are the destinations in a random
-/// order, repeated.
+/// Returns the fixed destination of each source. If sources and destinations are the same nodes, the destinations form
+/// a random cycle (Sattolo), so that no node is its own destination. Otherwise the sources take the destinations in a
+/// random order, which is repeated if there are more sources than destinations.
 fn permutation(sources: usize, destinations: &[NodeId], seed: u64) -> Vec<NodeId> {
     let mut draws = generator(seed, DrawPurpose::Permutation, 0);
     let mut to = destinations.to_vec();

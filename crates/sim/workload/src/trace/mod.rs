@@ -1,10 +1,10 @@
-//! Captured program and its replay on a rack.
+//! Trace of a captured program's transfers of pages, and the replay of the trace on a rack.
 //!
 //! | module | holds |
 //! |---|---|
-//! | this one | [`CapturedTrace`]: the fetches of each thread, and its computing time between them |
-//! | [`placement`] | the nodes that compute and that hold pages (DDC §4.1) |
-//! | [`replay`] | the closed- or open-loop source, and the run time that it predicts |
+//! | this one | [`CapturedTrace`]: fetches of each thread, and the computing time of the thread between them |
+//! | [`placement`] | the nodes on which the program computes, and the nodes that store its pages (DDC §4.1) |
+//! | [`replay`] | the closed- or open-loop source that replays the trace, and the run time that the replay predicts |
 
 pub mod placement;
 pub mod replay;
@@ -15,77 +15,79 @@ pub use replay::{CapturedReplay, ReplaySpec};
 use crate::error::WorkloadError;
 use unrack_units::Time;
 
-/// Transfer between a captured program and its remote memory: a row of `trace.parquet`.
+/// Transfer of a page between a captured program and its remote memory: a row of `trace.parquet`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceRow {
-    /// Time since the start of the run.
+    /// Time from the start of the captured run to the transfer.
     pub t_ns: u64,
     pub thread: u32,
     pub page: u64,
-    /// Whether this is a transfer to remote memory, which no thread waits for. Otherwise it is a transfer from remote
-    /// memory, and the thread waits for it.
+    /// Whether this is a transfer to remote memory, for which no thread waits. Otherwise it is a transfer from remote
+    /// memory, for which the thread waits.
     pub write_back: bool,
     pub bytes: u32,
-    /// Time that the thread waited.
+    /// Time that the thread waited for the transfer.
     pub wait_ns: u64,
-    /// Time that the pager took since the thread's previous fetch and that real hardware would not take.
+    /// Time that the pager took since the thread's previous fetch, and that hardware with real remote memory would not
+    /// take.
     pub overhead_ns: u64,
 }
 
-/// Transfers of a program's threads to and from remote memory, reduced to the data that a replay needs.
+/// Captured transfers between the threads of a program and remote memory, reduced to the data that a replay needs.
 ///
-/// The time of a thread between two fetches is its computing time. To get it, the waiting time and the pager's
-/// overhead are subtracted from the captured times (`docs/decisions/0001`).
+/// The time of a thread between two fetches is its computing time. It is obtained from the captured times by
+/// subtracting the waiting time and the overhead of the pager (`docs/decisions/0001`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapturedTrace {
     steps: Vec<Step>,
-    /// Index of each thread's first step, followed by the number of steps.
+    /// Index of the first step of each thread, followed by the number of steps.
     threads: Vec<usize>,
     window: ReplayWindow,
     leader: Option<Leader>,
-    /// Computing time of the program in the whole captured run.
+    /// Computing time of the program in the whole captured run, even if only a part of the run is replayed.
     computed: Time,
 }
 
-/// Thread whose timeline represents that of the program: the one that waited longest for remote memory.
+/// Thread whose timeline represents the timeline of the program: the thread that waited longest for remote memory.
 ///
-/// The time for which a thread waited for another thread cannot be distinguished from its computing time. Therefore a
-/// thread that slept while others fetched seems to have computed all the time, on any network. The thread that waited
-/// longest for remote memory is assumed to be the one that the others waited for.
+/// If a thread waited for another thread, this time cannot be distinguished from its computing time. Therefore a thread
+/// that slept while other threads fetched pages seems to have computed all the time, on any network. The other threads
+/// are assumed to have waited for the thread that waited longest for remote memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Leader {
     thread: u32,
-    /// Time from its last fetch to the end of the window.
+    /// Time from the last fetch of this thread to the end of the window.
     tail: Time,
 }
 
-/// Transfer in a thread's timeline.
+/// Transfer of a page, as a step in the timeline of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// Time from the completion of the thread's previous fetch, or from the thread's start, to this transfer.
+    /// Time from the completion of the thread's previous fetch to this transfer. For a thread's first transfer, it is
+    /// the time from the start of the thread.
     pub after: Time,
-    /// Time from the window's start to this transfer in the captured run.
+    /// Time from the start of the window to this transfer in the captured run.
     pub captured: Time,
     pub page: u64,
     pub bytes: u32,
     pub write_back: bool,
 }
 
-/// Part of a captured run that is replayed.
+/// Part of a captured run that is replayed: the transfers between two times of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplayWindow {
     pub from: Time,
     pub until: Time,
-    /// Number of transfers in the window, and in the whole run.
+    /// Number of transfers in the window. The field after it is the number of transfers in the whole captured run.
     pub rows: u64,
     pub rows_in_all: u64,
 }
 
 impl CapturedTrace {
-    /// Creates the trace of the whole run, which took `run`. Rows must be sorted by time.
+    /// Creates the trace of the whole captured run, whose duration is `run`. The rows must be sorted by time.
     ///
     /// # Errors
-    /// If the rows are not sorted, or one is out of bounds.
+    /// If the rows are not sorted, or a value in a row is out of bounds.
     pub fn new(rows: &[TraceRow], run: Time) -> Result<CapturedTrace, WorkloadError> {
         check(rows)?;
         let end = rows.last().map_or(Time::ZERO, |row| ns(row.t_ns + row.wait_ns));
@@ -93,12 +95,12 @@ impl CapturedTrace {
         Ok(CapturedTrace { computed: whole.run_time_at(Time::ZERO), ..whole })
     }
 
-    /// Creates the trace of the middle part of the run, which has at most `limit` transfers. The same number of
-    /// transfers is left out before and after it, so that neither start-up nor the end has an effect. If the run has
-    /// no more than `limit` transfers, this is the whole run.
+    /// Creates the trace of the middle part of the captured run, with at most `limit` transfers. The numbers of
+    /// transfers before and after this part are equal, so that neither the start-up nor the end of the program has an
+    /// effect. If the run has no more than `limit` transfers, the trace contains the whole run.
     ///
     /// # Errors
-    /// If the rows are not sorted, one is out of bounds, or `limit` is 0.
+    /// If the rows are not sorted, a value in a row is out of bounds, or `limit` is 0.
     pub fn middle(rows: &[TraceRow], run: Time, limit: u64) -> Result<CapturedTrace, WorkloadError> {
         if limit == 0 {
             return Err(WorkloadError::new("workload.messages", "is at least one transfer per replica", 0));
@@ -113,9 +115,9 @@ impl CapturedTrace {
         Ok(CapturedTrace { computed, ..middle })
     }
 
-    /// Returns the same program with a computing speed as in a native run that took `native`. This is useful because
-    /// the computing time between captured fetches also includes costs of paging other than the waits, such as cold
-    /// caches and other work of the machine.
+    /// Returns the trace of the same program with shorter computing times, as in a native run of the duration `native`.
+    /// The reason is that the computing time between captured fetches also includes costs of paging other than waits,
+    /// such as cold caches and other work of the machine.
     pub fn at_native_pace(mut self, native: Time) -> CapturedTrace {
         if native >= self.computed {
             return self; // nothing on top
@@ -135,7 +137,7 @@ impl CapturedTrace {
         self.threads.len() as u32 - 1
     }
 
-    /// Returns the steps of a thread.
+    /// Returns the steps of a thread, in order of time.
     pub fn steps(&self, thread: u32) -> &[Step] {
         &self.steps[self.threads[thread as usize]..self.threads[thread as usize + 1]]
     }
@@ -145,7 +147,7 @@ impl CapturedTrace {
         self.steps.len() as u64
     }
 
-    /// Returns the bytes of the largest transfer.
+    /// Returns the size of the largest transfer, in bytes.
     pub fn largest(&self) -> u64 {
         self.steps.iter().map(|step| u64::from(step.bytes)).max().unwrap_or(0)
     }
@@ -160,31 +162,32 @@ impl CapturedTrace {
         self.window
     }
 
-    /// Returns the time from the last fetch of `thread` to the end of the window, if `thread` is the one whose
-    /// timeline represents that of the program, which is the one that waited longest for remote memory.
+    /// Returns the time from the last fetch of `thread` to the end of the window, if the timeline of `thread` represents
+    /// that of the program. This is the case for the thread that waited longest for remote memory. Returns `None` for
+    /// other threads.
     pub fn tail(&self, thread: u32) -> Option<Time> {
         self.leader.filter(|leader| leader.thread == thread).map(|leader| leader.tail)
     }
 
-    /// Returns the run time of the program if every fetch takes `latency`, computed without a replay. A latency of
-    /// zero gives the computing time of the program.
+    /// Returns the run time of the program if every fetch takes `latency`. It is computed without a replay. With a
+    /// latency of zero, it is the computing time of the program.
     pub fn run_time_at(&self, latency: Time) -> Time {
         let Some(leader) = self.leader else { return self.length() };
         let fetches = self.steps(leader.thread).iter().filter(|step| !step.write_back);
         fetches.fold(leader.tail, |time, step| time + step.after + latency)
     }
 
-    /// Returns the computing time of the program in the whole run, even if only a window of it is replayed.
+    /// Returns the computing time of the program in the whole captured run, even if only a part of the run is replayed.
     pub fn computed(&self) -> Time {
         self.computed
     }
 
-    /// Returns whether no thread waited for remote memory.
+    /// Returns whether no thread of the program waited for remote memory.
     pub fn only_computes(&self) -> bool {
         self.leader.is_none()
     }
 
-    /// Returns the length of the window as it was captured.
+    /// Returns the duration of the window in the captured run.
     fn length(&self) -> Time {
         self.window.until - self.window.from
     }
@@ -194,7 +197,7 @@ fn ns(ns: u64) -> Time {
     Time::from_ps(ns.saturating_mul(1_000))
 }
 
-/// Longest captured run (60 days). Sums of longer times might not fit into picoseconds.
+/// Maximum duration of a captured run (60 days). With longer runs, sums of times might exceed the range of picoseconds.
 const LONGEST_NS: u64 = 60 * 24 * 3600 * 1_000_000_000;
 
 fn check(rows: &[TraceRow]) -> Result<(), WorkloadError> {
@@ -218,10 +221,11 @@ fn check(rows: &[TraceRow]) -> Result<(), WorkloadError> {
     }
 }
 
-/// Largest number of threads without any transfer in a whole run. In a window, any number of threads may have none.
+/// Maximum number of threads that have no transfer in a whole captured run. In a window of the run, any number of
+/// threads may have no transfer.
 const MOST_IDLE_THREADS: usize = 1 << 16;
 
-/// Returns the rows of one window, by thread.
+/// Returns the trace of one window of a captured run, whose rows are given.
 fn cut(rows: &[TraceRow], rows_in_all: u64, from: Time, until: Time) -> CapturedTrace {
     let count = rows.iter().map(|row| row.thread as usize + 1).max().unwrap_or(0);
     let mut threads = vec![0; count + 1];
@@ -247,7 +251,7 @@ fn leader(rows: &[TraceRow], threads: usize, until: Time) -> Option<Leader> {
     Some(Leader { thread, tail: until.saturating_sub(end) })
 }
 
-/// Returns the steps of one thread.
+/// Returns the steps of one thread, given the thread's rows.
 fn timeline(rows: &[&TraceRow], from: Time) -> Vec<Step> {
     let mut resumed = from;
     let mut steps: Vec<Step> = Vec::with_capacity(rows.len());
@@ -264,8 +268,9 @@ fn timeline(rows: &[&TraceRow], from: Time) -> Vec<Step> {
     steps
 }
 
-/// Limits the time of a write-back to that of the fetch that follows it, because the overhead that was subtracted from
-/// the fetch may have delayed the write-back.
+/// Limits the time of a write-back to the time of the fetch that follows it. Without this limit, the order of the two
+/// might change, because the overhead that was subtracted from the time of the fetch may also have delayed the
+/// write-back.
 fn keep_order(steps: &mut [Step]) {
     let mut limit = Time::MAX;
     for step in steps.iter_mut().rev() {

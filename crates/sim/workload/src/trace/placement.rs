@@ -1,7 +1,7 @@
-//! Placement of a replayed program: the nodes on which it computes, and the nodes that hold its pages.
+//! Placement of a replayed program: the nodes on which its replicas compute, and the nodes that store its pages.
 //!
-//! DDC §4.1: every server of the traced cluster is split into blades, and each CPU's address space is uniformly
-//! partitioned across all memory blades (§2.2) of its scope.
+//! The placement follows DDC §4.1: every server of the traced cluster is split into blades, and the address space of
+//! each CPU is uniformly partitioned across all memory blades (§2.2) in its scope.
 
 use crate::blades::{BladeNodes, BladeRacks, ByRack};
 use crate::error::WorkloadError;
@@ -10,7 +10,7 @@ use crate::random::scale;
 use unrack_basis::mix;
 use unrack_rack::{Blades, Scope};
 
-/// Nodes of the replicas, and nodes of their pages.
+/// Nodes on which the replicas of a program compute, and nodes that store their pages.
 pub struct Placement {
     compute: Vec<NodeId>,
     memory: ByRack,
@@ -20,28 +20,28 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Creates the placement on these blades.
+    /// Creates a placement in which each compute blade runs one replica of the program.
     ///
     /// # Errors
-    /// If the blades do not fit.
+    /// If the racks cannot hold the blades.
     pub fn new(blades: Blades, racks: BladeRacks, seed: u64) -> Result<Placement, WorkloadError> {
         let BladeNodes { compute, memory, .. } = BladeNodes::new(blades, racks)?;
         let memory = ByRack::new(memory, racks);
         Ok(Placement { compute, memory, racks, scope: blades.scope, seed: mix(seed) })
     }
 
-    /// Returns the number of replicas: one on each compute blade.
+    /// Returns the number of replicas, which is the number of compute blades.
     pub fn replicas(&self) -> u32 {
         self.compute.len() as u32
     }
 
-    /// Returns the compute blade of a replica.
+    /// Returns the compute blade on which a replica runs.
     pub fn compute_node(&self, replica: u32) -> NodeId {
         self.compute[replica as usize]
     }
 
-    /// Returns the memory blade that holds a page of a replica. It is any blade in the scope with equal probability,
-    /// and always the same one for a given page.
+    /// Returns the memory blade that stores a page of a replica. Each memory blade in the scope is chosen with the same
+    /// probability, and a given page of a replica is always on the same blade.
     pub fn memory_node(&self, replica: u32, page: u64) -> NodeId {
         let hash = mix(mix(self.seed ^ u64::from(replica)) ^ page);
         let near = match self.scope {

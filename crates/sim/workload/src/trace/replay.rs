@@ -1,14 +1,14 @@
-//! Replay of a captured program on many compute blades at once.
+//! Replay of a captured program on many compute blades at once. Each compute blade runs a replica of the program.
 //!
-//! Closed loop: each thread of each replica is a separate actor. It fetches, waits for the completion, computes for as
-//! long as it did when captured, and fetches again. Therefore a slow fabric slows down the traffic as it would slow
-//! down the program. Write-backs are sent at their position in the thread's timeline, and no thread waits for them.
-//! Threads do not wait for each other: if one thread waited for another by means other than remote memory, this time
-//! counts as its computing time. The program ends when the thread that waited longest for remote memory in the
-//! captured run ends. If threads pass work to one another, the waits of the other threads would come on top of that,
-//! and the replay predicts too short a run.
+//! In a closed-loop replay, each thread of each replica is a separate actor. It fetches a page, waits for the
+//! completion, computes for as long as in the captured run, and fetches again. Therefore a slow fabric slows down the
+//! traffic in the same way as it would slow down the program. A write-back is sent at its position in the thread's
+//! timeline, and no thread waits for it. Threads do not wait for each other in the replay: if a thread waited for
+//! another thread in the captured run, this time counts as its computing time. The program ends with the thread that
+//! waited longest for remote memory in the captured run. If threads pass work to one another, the waits of the other
+//! threads would have to be added. In this case, the predicted run time is too short.
 //!
-//! Open loop: every transfer is sent at its captured time, whatever the fabric does.
+//! In an open-loop replay, every transfer is sent at its captured time, regardless of the state of the fabric.
 
 use super::placement::Placement;
 use super::{CapturedTrace, Step};
@@ -21,25 +21,27 @@ use std::sync::Arc;
 use unrack_rack::{Blades, Replay, TimeOffsets};
 use unrack_units::Time;
 
-/// Parameters of a replay.
+/// Parameters of the replay of a captured program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplaySpec {
     pub blades: Blades,
     pub mode: Replay,
-    /// Start times of the replicas. `TimeOffsets::Run` spreads them over the length of the window that is replayed.
+    /// Start times of the replicas. `TimeOffsets::Run` spreads the start times over the duration of the replayed
+    /// window.
     pub offsets: TimeOffsets,
     pub seed: u64,
 }
 
-/// Source that replays a trace. It shares the trace with other runs, and needs 16 more bytes per thread and replica.
+/// Source that replays the trace of a captured program. It shares the trace with the sources of other runs, and needs
+/// 16 more bytes for each thread of each replica.
 pub struct CapturedReplay {
     trace: Arc<CapturedTrace>,
     mode: Replay,
     placement: Placement,
     starts: Vec<Time>,
-    /// Actors, one for each thread of each replica, replica by replica.
+    /// State of the actors, one for each thread of each replica, replica by replica.
     actors: Vec<Actor>,
-    /// End of the program on each replica.
+    /// Time at which the program ends on each replica.
     ends: Vec<Time>,
     submitted: u64,
     total: u64,
@@ -47,19 +49,19 @@ pub struct CapturedReplay {
 
 #[derive(Clone, Copy)]
 struct Actor {
-    /// Time at which its last fetch was completed.
+    /// Time at which the last fetch of the thread was completed.
     resumed: Time,
     next: usize,
 }
 
-/// Tag of a message that no thread waits for.
+/// Tag of a message for which no thread waits.
 const NOBODY: u32 = u32::MAX;
 
 impl CapturedReplay {
-    /// Creates a replay on these racks, or on a number of nodes in one rack.
+    /// Creates a replay on these racks. A number of nodes can be given instead, which are then in one rack.
     ///
     /// # Errors
-    /// If the blades do not fit, or if there are too many transfers.
+    /// If the racks cannot hold the blades, or there are too many transfers.
     pub fn new(
         trace: Arc<CapturedTrace>,
         spec: &ReplaySpec,
@@ -81,16 +83,16 @@ impl CapturedReplay {
         Ok(CapturedReplay { trace, mode: spec.mode, placement, starts, actors, ends, submitted: 0, total })
     }
 
-    /// Returns the replayed trace.
+    /// Returns the trace that is replayed.
     pub fn trace(&self) -> &CapturedTrace {
         &self.trace
     }
 
-    /// Returns the run time of the program on each replica. It is valid once the run is done, and meaningless in open
-    /// loop.
+    /// Returns the run time of the program on each replica. It is valid after the end of the run, and only for a
+    /// closed-loop replay.
     ///
-    /// It extends to the last completion of the thread that represents the program, plus the computing time that
-    /// follows ([`CapturedTrace::tail`]).
+    /// The program ends when the thread that represents it has completed its last fetch and then computed until its end
+    /// ([`CapturedTrace::tail`]).
     pub fn run_times(&self) -> impl Iterator<Item = Time> + '_ {
         self.ends.iter().zip(&self.starts).map(|(end, start)| *end - *start)
     }
@@ -111,7 +113,7 @@ impl CapturedReplay {
         actor / self.trace.threads()
     }
 
-    /// Schedules the wakeup of an actor for its next transfer, or ends its thread if there is none.
+    /// Schedules the wakeup of an actor for its next transfer. If the actor has no more transfers, ends its thread.
     fn go_on<O: Outbox>(&mut self, actor: u32, now: Time, out: &mut O) {
         match self.step(actor) {
             Some(step) => out.wake_at(self.due(actor, &step).max(now), actor),

@@ -1,7 +1,8 @@
-//! YCSB's core workloads: sequences of operations on records.
+//! Core workloads of YCSB (Yahoo! Cloud Serving Benchmark): sequences of operations on records.
 //!
-//! The number of bytes moved depends on the user of these operations. YCSB's records have ten fields of 100 B; a read
-//! takes all of them, and an update writes one (`readallfields=true`, `writeallfields=false`).
+//! An operation names a record, and the code that executes it decides how many bytes it moves. In YCSB, a record has
+//! ten fields of 100 B. A read returns all fields, and an update writes one field (`readallfields=true`,
+//! `writeallfields=false`).
 
 pub mod zipf;
 
@@ -10,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
-/// YCSB's core workloads (`workloads/workload[a-f]`).
+/// Core workloads of YCSB (`workloads/workload[a-f]`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CoreWorkload {
@@ -30,7 +31,7 @@ pub enum RecordOperation {
     ReadModifyWrite,
     /// Write of a new record.
     Insert,
-    /// Read of consecutive records in the order of their keys, starting with the drawn one; see
+    /// Read of several consecutive records in the order of their keys, beginning with the drawn record; see
     /// [`Operations::draw_length`].
     Scan,
 }
@@ -39,8 +40,8 @@ pub enum RecordOperation {
 const LONGEST_SCAN: u64 = 100;
 
 impl CoreWorkload {
-    /// All workloads, in the order in which YCSB's authors run them. Those that insert come last, because the new
-    /// records stay.
+    /// All workloads, in the order in which YCSB's authors run them. The workloads that insert records come last,
+    /// because the inserted records remain in the store.
     pub const ALL: [CoreWorkload; 6] = [
         CoreWorkload::A,
         CoreWorkload::B,
@@ -49,10 +50,10 @@ impl CoreWorkload {
         CoreWorkload::D,
         CoreWorkload::E,
     ];
-    /// Workloads that neither insert nor scan.
+    /// Workloads that have neither inserts nor scans.
     pub const FIXED: [CoreWorkload; 4] = [CoreWorkload::A, CoreWorkload::B, CoreWorkload::C, CoreWorkload::F];
 
-    /// Returns the name used in commands and files.
+    /// Returns the name of the workload in commands and files.
     pub fn name(self) -> &'static str {
         match self {
             CoreWorkload::A => "a",
@@ -64,7 +65,7 @@ impl CoreWorkload {
         }
     }
 
-    /// Returns a short description.
+    /// Returns a short description of the workload.
     pub fn about(self) -> &'static str {
         match self {
             CoreWorkload::A => "Half reads, half updates",
@@ -76,7 +77,7 @@ impl CoreWorkload {
         }
     }
 
-    /// Returns the share of reads, or of scans, among the operations.
+    /// Returns the fraction of operations that are reads or, in a workload with scans, that are scans.
     pub fn reads(self) -> f64 {
         match self {
             CoreWorkload::A | CoreWorkload::F => 0.5,
@@ -85,7 +86,7 @@ impl CoreWorkload {
         }
     }
 
-    /// Returns the operation of this workload that only reads.
+    /// Returns the kind of operation of this workload that only reads: a read or a scan.
     pub fn reading(self) -> RecordOperation {
         match self {
             CoreWorkload::E => RecordOperation::Scan,
@@ -93,7 +94,7 @@ impl CoreWorkload {
         }
     }
 
-    /// Returns the operation of this workload that does not only read.
+    /// Returns the kind of operation of this workload that writes.
     pub fn other(self) -> RecordOperation {
         match self {
             CoreWorkload::F => RecordOperation::ReadModifyWrite,
@@ -103,7 +104,7 @@ impl CoreWorkload {
     }
 }
 
-/// Generator of operations.
+/// Generator that draws the operations of a workload.
 pub struct Operations {
     workload: CoreWorkload,
     records: u64,
@@ -112,17 +113,17 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// Creates a generator of operations on `records` records. The same seed gives the same operations.
+    /// Creates a generator of operations on a store of `records` records. The same seed yields the same operations.
     pub fn new(workload: CoreWorkload, records: u64, seed: u64) -> Operations {
         Operations { workload, records, zipf: Zipf::ycsb(), random: Pcg64Mcg::seed_from_u64(seed) }
     }
 
-    /// Draws an operation and the number of its record. The popular records are scattered
-    /// (`requestdistribution=zipfian`), except in workload D, where they are the newest ones (`latest`). An insert
-    /// gets the number after the last record.
+    /// Draws an operation and the number of the record that it accesses. The popular records are scattered over all
+    /// records (`requestdistribution=zipfian`). In workload D, the newest records are popular instead (`latest`). An
+    /// insert receives the number after the last record.
     ///
-    /// Departure: the ranks of D's records are drawn from all [`zipf::RANKS`] ranks, modulo the number of records,
-    /// instead of from as many ranks as there are records.
+    /// Departure: in workload D, the rank of a record is drawn from all [`zipf::RANKS`] ranks, modulo the number of
+    /// records. In YCSB, it is drawn from a number of ranks that is equal to the number of records.
     pub fn draw(&mut self) -> (RecordOperation, u64) {
         let is_read = self.random.random::<f64>() < self.workload.reads();
         let rank = self.zipf.draw(&mut self.random);
@@ -138,17 +139,17 @@ impl Operations {
         (operation, record)
     }
 
-    /// Draws the number of records of a scan, uniformly from 1 to 100 (`scanlengthdistribution=uniform`).
+    /// Draws the number of records that a scan reads, uniformly from 1 to 100 (`scanlengthdistribution=uniform`).
     pub fn draw_length(&mut self) -> u64 {
         self.random.random_range(1..=LONGEST_SCAN)
     }
 }
 
-/// Key of a record in the form that YCSB uses with `insertorder=hashed`.
+/// Key of a record, as text in the form that YCSB uses with `insertorder=hashed`.
 pub struct RecordKey([u8; 24], usize);
 
 impl RecordKey {
-    /// Returns the key of a record.
+    /// Returns the key of the record with this number.
     pub fn for_record(record: u64) -> RecordKey {
         use std::io::Write;
         let mut bytes = [0; 24];
@@ -220,8 +221,8 @@ mod tests {
         assert_eq!((lengths.first(), lengths.last(), lengths.len()), (Some(&1), Some(&100), 100));
     }
 
-    /// The hottest record is that of the first rank, to which those other ranks add that are scattered onto the same
-    /// record.
+    /// The hottest record is the record onto which the first rank is scattered. Its probability also includes those of
+    /// the other ranks that are scattered onto the same record.
     #[test]
     fn the_hottest_record_is_the_first_ranks() {
         const RECORDS: u64 = 100_000;

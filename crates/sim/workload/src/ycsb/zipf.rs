@@ -1,21 +1,21 @@
-//! Zipfian numbers of YCSB.
+//! Random numbers with the Zipfian distribution of YCSB.
 //!
-//! They are drawn as in `ZipfianGenerator` and `ScrambledZipfianGenerator` of YCSB's core package (Cooper et al.,
-//! "Benchmarking Cloud Serving Systems with YCSB", SoCC 2010), by the method of Gray et al., "Quickly Generating
-//! Billion-Record Synthetic Databases" (SIGMOD 1994, §3.2). The first two ranks have exactly the probabilities of
-//! Zipf's law; the others follow a curve through these two.
+//! The numbers are drawn as in `ZipfianGenerator` and `ScrambledZipfianGenerator` of YCSB's core package (Cooper et
+//! al., "Benchmarking Cloud Serving Systems with YCSB", SoCC 2010). These use the method of Gray et al., "Quickly
+//! Generating Billion-Record Synthetic Databases" (SIGMOD 1994, §3.2). The first two ranks have exactly the
+//! probabilities of Zipf's law. The probabilities of the other ranks follow a curve through these two.
 
 use rand::RngExt;
 use unrack_basis::fnv_1a;
 
-/// Exponent: `ZipfianGenerator.ZIPFIAN_CONSTANT`.
+/// Exponent of the distribution: `ZipfianGenerator.ZIPFIAN_CONSTANT`.
 pub const CONSTANT: f64 = 0.99;
-/// Number of ranks, which does not depend on the number of records: `ScrambledZipfianGenerator.ITEM_COUNT`.
+/// Number of ranks, which is independent of the number of records: `ScrambledZipfianGenerator.ITEM_COUNT`.
 pub const RANKS: u64 = 10_000_000_000;
-/// Sum of `1 / i^0.99` up to [`RANKS`]: `ScrambledZipfianGenerator.ZETAN`.
+/// Sum of `1 / i^0.99` for all `i` from 1 to [`RANKS`]: `ScrambledZipfianGenerator.ZETAN`.
 pub const ZETA: f64 = 26.469_028_201_783_02;
 
-/// Distribution of ranks, numbered from 0, of which the first is the most likely.
+/// Zipfian distribution of ranks. The ranks are numbered from 0, and rank 0 has the highest probability.
 #[derive(Debug, Clone, Copy)]
 pub struct Zipf {
     count: f64,
@@ -26,12 +26,13 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// Returns YCSB's own distribution.
+    /// Returns the distribution with the constants of YCSB.
     pub fn ycsb() -> Zipf {
         Zipf::new(RANKS, CONSTANT, ZETA)
     }
 
-    /// Creates a distribution of `count` ranks; `zeta` is the sum of `1 / i^theta` up to `count`.
+    /// Creates a distribution of `count` ranks with the exponent `theta`. `zeta` must be the sum of `1 / i^theta` for
+    /// all `i` from 1 to `count`.
     pub fn new(count: u64, theta: f64, zeta: f64) -> Zipf {
         let two = 1.0 + 0.5f64.powf(theta);
         let count = count as f64;
@@ -39,7 +40,7 @@ impl Zipf {
         Zipf { count, theta, zeta, alpha: 1.0 / (1.0 - theta), eta }
     }
 
-    /// Returns the rank that corresponds to a number from 0 to 1.
+    /// Returns the rank at the cumulative probability `unit`, a number from 0 to 1.
     pub fn rank(&self, unit: f64) -> u64 {
         let scaled = unit * self.zeta;
         if scaled < 1.0 {
@@ -51,12 +52,12 @@ impl Zipf {
         (self.count * (self.eta * unit - self.eta + 1.0).powf(self.alpha)) as u64
     }
 
-    /// Draws a rank.
+    /// Draws a rank at random.
     pub fn draw(&self, random: &mut impl RngExt) -> u64 {
         self.rank(random.random())
     }
 
-    /// Returns the probability of all ranks below `rank`, which is the inverse of [`rank`](Zipf::rank).
+    /// Returns the total probability of all ranks below `rank`. This function is the inverse of [`rank`](Zipf::rank).
     pub fn below(&self, rank: u64) -> f64 {
         let of_two = [0.0, 1.0 / self.zeta, (1.0 + 0.5f64.powf(self.theta)) / self.zeta];
         match of_two.get(rank as usize) {
@@ -69,7 +70,8 @@ impl Zipf {
     }
 }
 
-/// Returns the hash `Utils.fnvhash64`: FNV-1a over the bytes of a number, lowest byte first, without its sign.
+/// Returns the absolute value of a hash of a number. The hash is YCSB's `Utils.fnvhash64`: FNV-1a over the bytes of the
+/// number, lowest byte first.
 pub fn scatter(number: u64) -> u64 {
     (fnv_1a(&number.to_le_bytes()) as i64).unsigned_abs()
 }
@@ -80,8 +82,8 @@ mod tests {
     use rand::SeedableRng;
     use rand_pcg::Pcg64Mcg;
 
-    /// Computes zeta by the Euler-Maclaurin formula: the first terms one by one, and the rest as an integral with
-    /// corrections.
+    /// Computes `zeta` by the Euler-Maclaurin formula: sums up the first terms one by one, and approximates the sum of
+    /// the others by an integral with corrections.
     fn zeta(count: u64, theta: f64) -> f64 {
         let term = |i: f64| i.powf(-theta);
         let from = 1000f64;
@@ -105,7 +107,8 @@ mod tests {
         let mut random = Pcg64Mcg::seed_from_u64(7);
         let mut ranks: Vec<u64> = (0..DRAWS).map(|_| zipf.draw(&mut random)).collect();
         ranks.sort_unstable();
-        // Kolmogorov-Smirnov test: at 1.95 / sqrt(n), one seed in a thousand fails; this one does not.
+        // Kolmogorov-Smirnov test. With the bound 1.95 / sqrt(n), one seed in a thousand fails, but the seed of this
+        // test does not.
         let bound = 1.95 / (DRAWS as f64).sqrt();
         let mut at = 0;
         for rank in (1..40).map(|power| 1.8f64.powi(power) as u64) {
@@ -113,7 +116,8 @@ mod tests {
             let share = at as f64 / DRAWS as f64;
             assert!((share - zipf.below(rank)).abs() < bound, "{rank}: {share} {}", zipf.below(rank));
         }
-        // The two ranks that follow Zipf's law exactly are within four standard deviations of it.
+        // The frequencies of the two ranks that follow Zipf's law exactly are within four standard deviations of their
+        // probabilities.
         for (rank, expected) in [(0, 1.0 / ZETA), (1, 0.5f64.powf(CONSTANT) / ZETA)] {
             let share = ranks.iter().filter(|&&drawn| drawn == rank).count() as f64 / DRAWS as f64;
             let deviation = (expected * (1.0 - expected) / DRAWS as f64).sqrt();
@@ -121,7 +125,7 @@ mod tests {
         }
     }
 
-    /// With few ranks, all of them are drawn and no others, and larger numbers map to larger ranks.
+    /// With few ranks, all ranks are drawn and no others, and larger numbers are mapped to larger ranks.
     #[test]
     fn ranks_stay_inside() {
         let zipf = Zipf::new(50, CONSTANT, zeta_of(50));
@@ -137,7 +141,8 @@ mod tests {
         (1..=count).map(|i| f64::from(i).powf(-CONSTANT)).sum()
     }
 
-    /// FNV's authors publish values for texts; this value follows from the definition for eight zero bytes.
+    /// The authors of FNV publish hashes of texts. The expected hash of eight zero bytes in this test follows from the
+    /// definition of FNV-1a.
     #[test]
     fn scattered_as_fnv_does() {
         let prime = 0x0000_0100_0000_01b3u64;
