@@ -18,9 +18,9 @@ pub(crate) fn asking(progress: &dyn StepProgress) -> QuestionCaller<'_> {
 
 /// Progress bar on a terminal; no output elsewhere. It is drawn when the first step starts.
 #[derive(Default)]
-pub(crate) struct StepBar(OnceCell<Drawn>);
+pub(crate) struct StepBar(OnceCell<DrawnBar>);
 
-struct Drawn {
+struct DrawnBar {
     bar: ProgressBar,
     /// Time of the remaining steps, once it is known.
     left: Arc<Mutex<Option<TimeLeft>>>,
@@ -30,8 +30,8 @@ const LOOK: &str = "{bar:24} {msg} [{elapsed}{left}]";
 /// Length of the bar.
 const WHOLE: f64 = 1000.0;
 
-impl Drawn {
-    fn new() -> Drawn {
+impl DrawnBar {
+    fn new() -> DrawnBar {
         let left = Arc::new(Mutex::new(None));
         let shown = left.clone();
         let show = move |_: &ProgressState, to: &mut dyn Write| {
@@ -43,17 +43,17 @@ impl Drawn {
         let style = ProgressStyle::with_template(LOOK).expect("the template is ours");
         bar.set_style(style.with_key("left", show));
         bar.enable_steady_tick(Duration::from_millis(200));
-        Drawn { bar, left }
+        DrawnBar { bar, left }
     }
 }
 
 impl StepProgress for StepBar {
     fn begin(&self, step: &str) {
-        self.0.get_or_init(Drawn::new).bar.set_message(step.to_string());
+        self.0.get_or_init(DrawnBar::new).bar.set_message(step.to_string());
     }
 
     fn time_left(&self, left: &TimeLeft) {
-        let drawn = self.0.get_or_init(Drawn::new);
+        let drawn = self.0.get_or_init(DrawnBar::new);
         *drawn.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(*left);
         if left.is_whole {
             let elapsed_s = drawn.bar.elapsed().as_secs_f64();

@@ -79,9 +79,9 @@ fn compare() {
     end(&mut child);
 }
 
-fn print_row(name: &str, base: &[Cost; 2], costs: &[Cost; 2]) {
+fn print_row(name: &str, base: &[TransferCost; 2], costs: &[TransferCost; 2]) {
     let columns = costs.iter().zip(base).map(|(cost, base)| {
-        let Cost { rate, work_us } = cost;
+        let TransferCost { rate, work_us } = cost;
         format!("{rate:>9.0}{:>8.1}x{work_us:>9.2}{:>8.2}x", rate / base.rate, work_us / base.work_us)
     });
     println!("{name:<32}{}", columns.collect::<Vec<_>>().join("  "));
@@ -105,13 +105,13 @@ fn end(child: &mut Child) {
 }
 
 /// Cost of transfers: pages per second, and CPU time of both ends per page in µs.
-struct Cost {
+struct TransferCost {
     rate: f64,
     work_us: f64,
 }
 
 /// Returns the median costs of stores and of loads.
-fn measure(address: &Address, node: u32, way: &Way) -> [Cost; 2] {
+fn measure(address: &Address, node: u32, way: &Way) -> [TransferCost; 2] {
     let settings = NodeSettings { tuning: way.tuning, ..NodeSettings::new(address.clone()) };
     let mut client = Client::connect(&settings).unwrap();
     let mut memory = vec![1u8; PAGES * PAGE];
@@ -125,7 +125,7 @@ fn measure(address: &Address, node: u32, way: &Way) -> [Cost; 2] {
             (PAGES as f64 / begin.elapsed().as_secs_f64(), work_us)
         };
         let (rates, works): (Vec<f64>, Vec<f64>) = (0..REPEATS).map(round).unzip();
-        Cost { rate: median(rates), work_us: median(works) }
+        TransferCost { rate: median(rates), work_us: median(works) }
     })
 }
 

@@ -5,7 +5,7 @@
 //! pager, where the pager cannot measure it. This part must be added to the pager's own account: see `unseen_ns` of the control segment.
 
 use crate::control_file::ControlFile;
-use crate::delay::Delay;
+use crate::delay::FetchDelay;
 use crate::disturbance::{MachineCounters, MachineLoad};
 use crate::elf::PagerEntry;
 use crate::folder::ScratchFolder;
@@ -87,7 +87,7 @@ pub fn calibrate(mode: FaultMode, until: Option<Instant>) -> Result<Calibration,
         grace: None,
         read_ahead: 0,
         local: Bytes::new(LOCAL_PAGES * proc::PAGE),
-        delay: &Delay::constant(Time::ZERO, Rate::from_bps(0)),
+        delay: &FetchDelay::constant(Time::ZERO, Rate::from_bps(0)),
         calibration: Calibration { mode, ..Calibration::default() },
         seed: 0,
         capture: None,

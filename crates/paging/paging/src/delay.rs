@@ -11,17 +11,17 @@ const PAGE: Bytes = Bytes::new(crate::proc::PAGE);
 
 /// Delay of a page fetch.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Delay {
+pub struct FetchDelay {
     pub(crate) latency: Time,
     /// Samples of whole completion times, in picoseconds, including transmission. Empty if the delay is constant.
     pub(crate) samples: Vec<u64>,
     pub(crate) bandwidth: Rate,
 }
 
-impl Delay {
+impl FetchDelay {
     /// Makes a constant delay. `latency` is the time of a fetch without the transmission of its page.
-    pub fn constant(latency: Time, bandwidth: Rate) -> Delay {
-        Delay { latency, samples: Vec::new(), bandwidth }
+    pub fn constant(latency: Time, bandwidth: Rate) -> FetchDelay {
+        FetchDelay { latency, samples: Vec::new(), bandwidth }
     }
 
     /// Makes a delay that is drawn from the fetches of a `completions.parquet`. Pages queue at the rate of that network's links, unless
@@ -29,7 +29,7 @@ impl Delay {
     ///
     /// # Errors
     /// [`PagingError::Usage`] if the file cannot be read as completions, or contains no fetch.
-    pub fn drawn(path: &Path, bandwidth: Option<Rate>) -> Result<Delay, PagingError> {
+    pub fn drawn(path: &Path, bandwidth: Option<Rate>) -> Result<FetchDelay, PagingError> {
         let (meta, rows) = completions::read(path).map_err(|why| PagingError::Usage(why.to_string()))?;
         let fetches = rows.iter().filter(|row| row.kind == Kind::Fetch);
         let all: Vec<u64> = fetches.map(|row| row.completion_ps).collect();
@@ -41,7 +41,7 @@ impl Delay {
             )));
         }
         let bandwidth = bandwidth.unwrap_or(Rate::from_bps(meta.link_rate_bps));
-        Ok(Delay { latency: Time::ZERO, samples: thinned(all), bandwidth })
+        Ok(FetchDelay { latency: Time::ZERO, samples: thinned(all), bandwidth })
     }
 
     /// Returns the latency without transmission; zero if the delay is drawn.
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_constant_delay_is_latency_and_transmission() {
-        let delay = Delay::constant(Time::from_us(3), Rate::from_gbps(100));
+        let delay = FetchDelay::constant(Time::from_us(3), Rate::from_gbps(100));
         assert_eq!(delay.mean_ns(), 3_000.0 + 327.68);
     }
 
@@ -101,10 +101,10 @@ mod tests {
         }
         let meta = completions::Meta { fabric: "edm".into(), link_rate_bps: 25_000_000_000 };
         writer.finish(&meta).unwrap();
-        let delay = Delay::drawn(&path, None).unwrap();
+        let delay = FetchDelay::drawn(&path, None).unwrap();
         assert_eq!((delay.samples.as_slice(), delay.bandwidth), (&[2_000, 4_000][..], Rate::from_gbps(25)));
         assert_eq!(delay.mean_ns(), 3.0);
-        let other = Delay::drawn(&path, Some(Rate::from_gbps(1))).unwrap();
+        let other = FetchDelay::drawn(&path, Some(Rate::from_gbps(1))).unwrap();
         assert_eq!(other.bandwidth, Rate::from_gbps(1));
     }
 
@@ -113,7 +113,7 @@ mod tests {
         let folder = ScratchFolder::fast().unwrap();
         std::fs::write(folder.path("text"), "not a table").unwrap();
         for name in ["text", "absent"] {
-            assert!(matches!(Delay::drawn(&folder.path(name), None), Err(PagingError::Usage(_))));
+            assert!(matches!(FetchDelay::drawn(&folder.path(name), None), Err(PagingError::Usage(_))));
         }
     }
 

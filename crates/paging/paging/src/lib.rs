@@ -65,7 +65,7 @@ mod weighing;
 
 pub use borrow::{BorrowReport, BorrowSetup, LEFT_OUT, RunningProgram, borrow};
 pub use calibrate::{Calibration, FaultMode, calibrate, calibrate_undisturbed};
-pub use delay::Delay;
+pub use delay::FetchDelay;
 pub use disturbance::{MachineCounters, MachineLoad};
 pub use error::PagingError;
 pub use expected::{NO_NATIVE, OneRun, expected};

@@ -2,7 +2,7 @@
 
 use crate::calibrate::{Calibration, FaultMode};
 use crate::control_file::ControlFile;
-use crate::delay::Delay;
+use crate::delay::FetchDelay;
 use crate::elf::{self, PagerEntry};
 use crate::folder::ScratchFolder;
 use crate::headroom::MemoryHeadroom;
@@ -46,7 +46,7 @@ pub struct RunSetup<'a> {
     pub local: Bytes,
     /// The program's footprint, if known.
     pub footprint: Option<Bytes>,
-    pub delay: &'a Delay,
+    pub delay: &'a FetchDelay,
     pub calibration: Calibration,
     /// Seed of the random draws, if the delay is drawn.
     pub seed: u64,
@@ -331,7 +331,7 @@ fn set(control: &ControlFile, setup: &RunSetup) {
 pub(crate) fn set_link(
     control: &ControlFile,
     local: Bytes,
-    delay: &Delay,
+    delay: &FetchDelay,
     calibration: Calibration,
     seed: u64,
 ) {

@@ -35,7 +35,7 @@ pub(crate) struct Returns {
     pub(crate) channel: Arc<Channel>,
     socket: OwnedFd,
     /// Buffers that the peer holds, by offset, with the number of times that each was lent.
-    lent: Mutex<Lent>,
+    lent: Mutex<LentBuffer>,
     /// Offsets of the peer's buffers that were returned, but of which the peer is not informed yet.
     unsent: Mutex<Vec<u64>>,
     /// True once this process has no more loans and no more handles of the link.
@@ -45,7 +45,7 @@ pub(crate) struct Returns {
 }
 
 #[derive(Default)]
-struct Lent {
+struct LentBuffer {
     /// True once the peer holds no buffers and will not hold any.
     over: bool,
     buffers: HashMap<u64, (Arc<OwnedBuffer>, usize)>,

@@ -21,7 +21,7 @@ pub(crate) struct Link(unrack_lend::PeerLink);
 pub(crate) struct Buffer(unrack_lend::LentBuffer);
 
 /// A buffer of a peer. It remains until this handle is freed, even if the link or the endpoint ends before.
-pub(crate) struct Loan(unrack_lend::Loan);
+pub(crate) struct LoanHandle(unrack_lend::Loan);
 
 /// Timeout with which a listener waits for the next link without a limit.
 const FOR_EVER: u64 = crate::client::NO_TIMEOUT;
@@ -215,7 +215,7 @@ unsafe extern "C" fn unrack_link_receive(
     reference: u64,
     bytes: u64,
     writable: bool,
-    loan: *mut *mut Loan,
+    loan: *mut *mut LoanHandle,
     error: *mut *mut CallFailure,
 ) -> CallStatus {
     let receive = || {
@@ -225,7 +225,7 @@ unsafe extern "C" fn unrack_link_receive(
             true => link.0.receive_writable(reference, bytes),
             false => link.0.receive(reference, bytes),
         };
-        Ok(Loan(received?))
+        Ok(LoanHandle(received?))
     };
     // SAFETY: null or places to write to.
     unsafe { border::run(error, || border::give(loan, "loan", receive)) }
@@ -255,14 +255,14 @@ unsafe extern "C" fn unrack_buffer_free(buffer: *mut Buffer) {
 
 /// Returns the bytes of the loan, in the memory to which their owner wrote them.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn unrack_loan_bytes(loan: *const Loan) -> *mut u8 {
+unsafe extern "C" fn unrack_loan_bytes(loan: *const LoanHandle) -> *mut u8 {
     // SAFETY: null or a loan.
     border::or(std::ptr::null_mut(), || unsafe { loan.as_ref() }.map(|loan| loan.0.as_ptr().as_ptr()))
 }
 
 /// Returns the loan to its owner. Null is ignored.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn unrack_loan_free(loan: *mut Loan) {
+unsafe extern "C" fn unrack_loan_free(loan: *mut LoanHandle) {
     // SAFETY: as the header says.
     unsafe { border::free(loan) }
 }

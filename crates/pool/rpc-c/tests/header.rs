@@ -47,7 +47,7 @@ const NAMES: [(&str, &str); 20] = [
     ("Listener", "unrack_listener"),
     ("Link", "unrack_link"),
     ("Buffer", "unrack_buffer"),
-    ("Loan", "unrack_loan"),
+    ("LoanHandle", "unrack_loan"),
     ("NO_TIMEOUT", "UNRACK_NO_TIMEOUT"),
 ];
 

@@ -5,7 +5,7 @@ use crate::kernel::{self, fail};
 use crate::patience::SpinTime;
 use crate::ready::{self, PollBits};
 use crate::table;
-use crate::wakeup::{self, Wakeup};
+use crate::wakeup::{self, SocketWakeup};
 use libc::{POLLIN, POLLRDHUP, c_int, c_void, fd_set, pollfd};
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ pub unsafe fn poll(fds: &mut [pollfd], timeout: Option<Duration>, mask: *const c
         if PATIENCE.spin(|| fds.iter().any(has_news)) {
             continue;
         }
-        let wakeup = Wakeup::of_thread();
+        let wakeup = SocketWakeup::of_thread();
         if evaluate(fds, &mut asked, Some(wakeup)) > 0 {
             release(fds);
             continue;
@@ -88,7 +88,7 @@ fn has_news(one: &pollfd) -> bool {
 /// Fills in the events that this library knows, and the events that the kernel is to be asked for. Returns the number of ready descriptors.
 /// With `sleep`, the caller is also registered to be woken, through the given wakeup if there is one, and counts as asleep until
 /// [`release`].
-fn evaluate(fds: &mut [pollfd], asked: &mut [pollfd], sleep: Option<Option<Wakeup>>) -> usize {
+fn evaluate(fds: &mut [pollfd], asked: &mut [pollfd], sleep: Option<Option<SocketWakeup>>) -> usize {
     let mut found = 0;
     for (one, ask) in fds.iter_mut().zip(asked.iter_mut()) {
         (one.revents, ask.events) = (0, one.events);

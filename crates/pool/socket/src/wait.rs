@@ -9,7 +9,7 @@ use crate::deadline::Deadline;
 use crate::carried::{CarriedEnd, Woken};
 use crate::kernel;
 use crate::lock::thread_number;
-use crate::wakeup::{self, Wakeup};
+use crate::wakeup::{self, SocketWakeup};
 use libc::{POLLIN, POLLRDHUP, c_int, c_short, pollfd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -60,13 +60,13 @@ pub(crate) fn for_data(carried: &CarriedEnd<'_>, deadline: &mut Deadline, has_so
 /// Registration of a thread that is about to sleep until the other end of a connection wakes it. Dropping it ends the sleep.
 struct Asleep<'a> {
     end: &'a EndpointWords,
-    wakeup: Option<Wakeup>,
+    wakeup: Option<SocketWakeup>,
 }
 
 impl<'a> Asleep<'a> {
     /// Registers this thread and states in the area how it is woken. The caller requests the wakeup afterwards.
     fn new(end: &'a EndpointWords) -> Asleep<'a> {
-        let wakeup = Wakeup::of_thread();
+        let wakeup = SocketWakeup::of_thread();
         let alone = end.sleepers.fetch_add(1, Ordering::SeqCst) == 0;
         wakeup::state(end, wakeup, false, alone);
         Asleep { end, wakeup }

@@ -33,7 +33,7 @@ const PROBES: usize = 8;
 
 /// A wakeup that this process made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Wakeup {
+pub(crate) struct SocketWakeup {
     pub(crate) fd: c_int,
     name: u64,
 }
@@ -43,9 +43,9 @@ static OURS: [AtomicU64; MOST / 64] = [const { AtomicU64::new(0) }; MOST / 64];
 /// True once making a wakeup has failed, because there is no broker or no free descriptor.
 static NONE_TO_BE_HAD: AtomicBool = AtomicBool::new(false);
 /// Wakeups of threads that ended, for reuse by other threads.
-static FREE: Mutex<Vec<Wakeup>> = Mutex::new(Vec::new());
+static FREE: Mutex<Vec<SocketWakeup>> = Mutex::new(Vec::new());
 /// Wakeups of sets that were closed, for reuse by other sets.
-static FREE_OF_SETS: Mutex<Vec<Wakeup>> = Mutex::new(Vec::new());
+static FREE_OF_SETS: Mutex<Vec<SocketWakeup>> = Mutex::new(Vec::new());
 /// Descriptors of the wakeups of all threads. The child of a fork closes them.
 static OF_THREADS: Mutex<Vec<c_int>> = Mutex::new(Vec::new());
 
@@ -124,7 +124,7 @@ fn hide(fd: Descriptor) -> Option<c_int> {
 }
 
 /// Makes a wakeup, to which the broker gives a name.
-fn make() -> Option<Wakeup> {
+fn make() -> Option<SocketWakeup> {
     if NONE_TO_BE_HAD.load(Ordering::Relaxed) {
         return None;
     }
@@ -135,11 +135,11 @@ fn make() -> Option<Wakeup> {
     made
 }
 
-fn make_named() -> Option<Wakeup> {
+fn make_named() -> Option<SocketWakeup> {
     let made = eventfd()?;
     let (reply, _) = request::send(Request::Name, made.0)?;
     let Reply::Named(name) = reply else { return None };
-    Some(Wakeup { fd: hide(made)?, name })
+    Some(SocketWakeup { fd: hide(made)?, name })
 }
 
 fn eventfd() -> Option<Descriptor> {
@@ -153,9 +153,9 @@ fn close(fd: c_int) {
     kernel::close(fd);
 }
 
-impl Wakeup {
+impl SocketWakeup {
     /// Returns this thread's wakeup, and makes one if necessary; `None` if none can be made.
-    pub(crate) fn of_thread() -> Option<Wakeup> {
+    pub(crate) fn of_thread() -> Option<SocketWakeup> {
         OWN.try_with(|own| {
             if own.0.get().is_none() {
                 // Do not wait for the lock: this thread may hold it itself, if this is a signal handler.
@@ -168,7 +168,7 @@ impl Wakeup {
     }
 
     /// Returns a wakeup for an `epoll` set; `None` if none can be made.
-    pub(crate) fn of_set() -> Option<Wakeup> {
+    pub(crate) fn of_set() -> Option<SocketWakeup> {
         // Do not wait for the lock: this thread may hold it itself, if this is a signal handler.
         let free = FREE_OF_SETS.try_lock().ok().and_then(|mut free| free.pop());
         free.or_else(make)
@@ -203,7 +203,7 @@ fn signal(fd: c_int) {
 }
 
 /// Wakeup of a thread. When the thread ends, the wakeup becomes free for another thread.
-struct ThreadWakeup(Cell<Option<Wakeup>>);
+struct ThreadWakeup(Cell<Option<SocketWakeup>>);
 
 impl Drop for ThreadWakeup {
     fn drop(&mut self) {
@@ -217,7 +217,7 @@ thread_local! {
     static OWN: ThreadWakeup = const { ThreadWakeup(Cell::new(None)) };
 }
 
-fn make_for_thread() -> Option<Wakeup> {
+fn make_for_thread() -> Option<SocketWakeup> {
     let mut all = OF_THREADS.try_lock().ok()?;
     let wakeup = make()?;
     all.push(wakeup.fd);
@@ -240,7 +240,7 @@ pub(crate) fn in_child() {
 
 /// States in the shared area which wakeup wakes this end of a connection, before the wakeup is requested. `alone` means that no other
 /// thread of this end sleeps.
-pub(crate) fn state(end: &EndpointWords, wakeup: Option<Wakeup>, is_set: bool, alone: bool) {
+pub(crate) fn state(end: &EndpointWords, wakeup: Option<SocketWakeup>, is_set: bool, alone: bool) {
     let name = wakeup.map_or(BY_BYTES, |wakeup| wakeup.name | if is_set { OF_SET } else { 0 });
     let stated = end.wakeup.load(Ordering::SeqCst);
     if stated == name || stated == BY_BYTES {

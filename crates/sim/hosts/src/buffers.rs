@@ -12,16 +12,16 @@ use std::collections::{BTreeMap, BTreeSet};
 const SECTION: u64 = 2 << 20;
 
 /// Sections that hosts may lease: the free sections of the fabric manager.
-pub(crate) struct Stock {
+pub(crate) struct BufferStock {
     returned: BTreeSet<u64>,
     next: u64,
     end: u64,
 }
 
-impl Stock {
+impl BufferStock {
     /// Creates a stock of all whole sections in `bytes` bytes of memory.
-    pub(super) fn new(bytes: u64) -> Stock {
-        Stock { returned: BTreeSet::new(), next: 0, end: bytes / SECTION * SECTION }
+    pub(super) fn new(bytes: u64) -> BufferStock {
+        BufferStock { returned: BTreeSet::new(), next: 0, end: bytes / SECTION * SECTION }
     }
 
     /// Removes and returns the first free section.
@@ -93,7 +93,7 @@ impl HostBuffers {
     }
 
     /// Takes a buffer and returns its address. Returns `None` if no section is left.
-    pub(super) fn take(&mut self, class: u8, stock: &mut Stock) -> Option<u64> {
+    pub(super) fn take(&mut self, class: u8, stock: &mut BufferStock) -> Option<u64> {
         let number = class as usize;
         loop {
             let class = &mut self.classes[number];
@@ -112,7 +112,7 @@ impl HostBuffers {
 
     /// Adds a section to a class and returns it: a leased section without a class, or one that another class does not
     /// need, or a new lease from the stock. Returns `None` if there is none.
-    fn open(&mut self, class: usize, stock: &mut Stock) -> Option<u64> {
+    fn open(&mut self, class: usize, stock: &mut BufferStock) -> Option<u64> {
         if self.closed.is_empty() {
             for class in &mut self.classes {
                 if let Some(section) = class.current.filter(|section| class.close(*section)) {
@@ -137,7 +137,7 @@ impl HostBuffers {
     /// Frees a buffer. If it was the last buffer in use of its section, and the class takes buffers from another
     /// section, the section leaves the class. Sections without a class go back to the stock while there are more than
     /// one of them and more than a quarter of the leased sections.
-    pub(super) fn free(&mut self, class: u8, buffer: u64, stock: &mut Stock) {
+    pub(super) fn free(&mut self, class: u8, buffer: u64, stock: &mut BufferStock) {
         let class = &mut self.classes[class as usize];
         let section = buffer / SECTION * SECTION;
         let free = class.free.get_mut(&section).expect("of a section that is held");
@@ -184,7 +184,7 @@ mod tests {
         /// back.
         #[test]
         fn buffers_do_not_overlap(steps in steps(2)) {
-            let mut stock = Stock::new(4 * SECTION);
+            let mut stock = BufferStock::new(4 * SECTION);
             let mut hosts = [HostBuffers::new(&SIZES), HostBuffers::new(&SIZES)];
             let mut held: Vec<(usize, u8, u64)> = Vec::new();
             for (host, class, frees, which) in steps {
@@ -242,7 +242,7 @@ mod tests {
             let pool = Pool::new(SECTIONS);
             let client = Client::connect(pool.manager.socket()).expect("the manager is there");
             let (arena, mut stock, mut buffers) =
-                (client.arena(), Stock::new(SECTIONS * SECTION), HostBuffers::new(&SIZES));
+                (client.arena(), BufferStock::new(SECTIONS * SECTION), HostBuffers::new(&SIZES));
             let (mut base, mut held) = (None, Vec::new());
             let steps = steps(1).new_tree(&mut runner).expect("any list will do").current();
             for (_, class, frees, which) in steps {

@@ -42,7 +42,7 @@ mod sparse;
 mod timeline;
 mod work;
 
-use self::buffers::{HostBuffers, Stock};
+use self::buffers::{BufferStock, HostBuffers};
 use self::cache::Cache;
 use self::cores::{Core, CoreTask};
 use self::memory::{Memory, MemoryAgent};
@@ -67,7 +67,7 @@ pub struct Hosts {
     transmit: Sparse<TransmitQueue, 32>,
     receive: Sparse<Receive, 32>,
     /// Free sections of each rack; without a memory pool, of each host.
-    stocks: Vec<Stock>,
+    stocks: Vec<BufferStock>,
     /// Buffers of each host.
     buffers: Sparse<HostBuffers, 4>,
     /// Address of the data that each host sends next.
@@ -161,7 +161,7 @@ impl Hosts {
             cores: Sparse::new(hosts * plan.spec.cpu.cores, Core::default()),
             transmit: Sparse::new(queues, TransmitQueue::default()),
             receive: Sparse::new(queues, Receive::new(&plan.spec.nic)),
-            stocks: (0..stocks).map(|_| Stock::new(bytes)).collect(),
+            stocks: (0..stocks).map(|_| BufferStock::new(bytes)).collect(),
             buffers: Sparse::new(hosts, HostBuffers::new(&plan.sizes)),
             data: vec![0; hosts as usize],
             programs: HostPrograms::new(hosts),

@@ -22,7 +22,7 @@ use unrack_workload::{
     Arrivals, Pareto, ParetoScale, Pattern, SizeCdf, SizeDistribution, SyntheticSpec, Traffic,
 };
 
-struct Scenario {
+struct BenchScenario {
     fabric: &'static str,
     on: Topology,
     what: &'static str,
@@ -30,9 +30,9 @@ struct Scenario {
     threads: u32,
 }
 
-impl Scenario {
+impl BenchScenario {
     fn name(&self) -> String {
-        let Scenario { fabric, what, spec, .. } = self;
+        let BenchScenario { fabric, what, spec, .. } = self;
         let (nodes, switches) = (self.on.nodes(), self.on.switches());
         let threads = if self.threads > 1 { format!(", {} threads", self.threads) } else { String::new() };
         format!("{fabric} on {nodes} nodes, {switches} switches: {what}, {} messages{threads}", spec.messages)
@@ -107,10 +107,10 @@ fn incast(spec: SyntheticSpec) -> SyntheticSpec {
     SyntheticSpec { pattern: Pattern::Incast { fan_in: None }, ..spec }
 }
 
-fn scenarios() -> Vec<Scenario> {
+fn scenarios() -> Vec<BenchScenario> {
     let mut all = Vec::new();
     let mut add = |fabrics: &[&'static str], on: Topology, what, spec: SyntheticSpec| {
-        all.extend(fabrics.iter().map(|fabric| Scenario {
+        all.extend(fabrics.iter().map(|fabric| BenchScenario {
             fabric,
             on: on.clone(),
             what,
@@ -183,7 +183,7 @@ fn scenarios() -> Vec<Scenario> {
     let tree = Topology::fat_tree(16, link(100, 200), link(100, 200));
     for fabric in ["tcp", "dctcp", "pfabric", "ndp"] {
         let (spec, on) = (flows(cdf("websearch"), 0.6, 3_000), tree.clone());
-        all.push(Scenario { fabric, on, what: "websearch, load 0.6", spec, threads: 2 });
+        all.push(BenchScenario { fabric, on, what: "websearch, load 0.6", spec, threads: 2 });
     }
     all
 }
@@ -235,7 +235,7 @@ fn print_line(name: &str, figures: &Value) {
     );
 }
 
-fn measure(scenario: &Scenario) -> Value {
+fn measure(scenario: &BenchScenario) -> Value {
     let (setup, work) = (scenario.setup(), Work::Synthetic(scenario.spec.clone()));
     let (memory, start) = (peak_bytes(), processor_s());
     let (run, split) = match scenario.threads {

@@ -1,7 +1,7 @@
 //! Result of one run with part of the program's memory remote.
 
 use serde::Serialize;
-use unrack_paging::{Calibration, Delay, LEFT_OUT, LocalMemory, NOT_AWAY, Tally};
+use unrack_paging::{Calibration, FetchDelay, LEFT_OUT, LocalMemory, NOT_AWAY, Tally};
 use unrack_record::{Machine, StartedCommand, Stated, Warning};
 use unrack_units::{Bytes, Rate, Share, Time};
 
@@ -58,7 +58,7 @@ pub(super) struct Ran<'a> {
     pub share: Share,
     pub local: Bytes,
     pub footprint_bytes: Option<u64>,
-    pub delay: &'a Delay,
+    pub delay: &'a FetchDelay,
     /// Whether delays were drawn from a file.
     pub is_drawn: bool,
     /// Description of the memory node.

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use std::path::PathBuf;
-use unrack_paging::{Delay, SMALLEST_LOCAL, local_bytes};
+use unrack_paging::{FetchDelay, SMALLEST_LOCAL, local_bytes};
 use unrack_units::{Bytes, Rate, Share, Time};
 
 /// Delay of a fetch.
@@ -22,10 +22,10 @@ impl AskedDelay {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub(super) fn delay(&self, is_from_node: bool) -> Result<Delay, Error> {
+    pub(super) fn delay(&self, is_from_node: bool) -> Result<FetchDelay, Error> {
         let (given, bandwidth) = match self {
             AskedDelay::Drawn { completions, bandwidth } => {
-                return Ok(Delay::drawn(completions, *bandwidth)?);
+                return Ok(FetchDelay::drawn(completions, *bandwidth)?);
             }
             AskedDelay::Constant { latency, bandwidth } => (latency, bandwidth),
         };
@@ -33,7 +33,7 @@ impl AskedDelay {
             true => (Time::ZERO, Rate::from_bps(0)),
             false => (USUAL_LATENCY, USUAL_BANDWIDTH),
         };
-        Ok(Delay::constant(given.unwrap_or(latency), bandwidth.unwrap_or(rate)))
+        Ok(FetchDelay::constant(given.unwrap_or(latency), bandwidth.unwrap_or(rate)))
     }
 
     /// Returns whether the delay is drawn from a file.

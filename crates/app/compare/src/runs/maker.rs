@@ -6,7 +6,7 @@ use crate::load::HostLoad;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Instant;
-use unrack_paging::Delay;
+use unrack_paging::FetchDelay;
 use unrack_record::Warning;
 use unrack_units::{Rate, Time};
 
@@ -76,14 +76,14 @@ impl RunOrder {
     }
 
     /// Returns a delay of `whole_ns` in total, including transmission.
-    pub(super) fn delay(&self, whole_ns: f64) -> Delay {
+    pub(super) fn delay(&self, whole_ns: f64) -> FetchDelay {
         delay(whole_ns, self.rate)
     }
 }
 
 /// Returns a delay of `whole_ns` in total, which includes the transmission of a page at this rate.
-pub(super) fn delay(whole_ns: f64, rate: Rate) -> Delay {
+pub(super) fn delay(whole_ns: f64, rate: Rate) -> FetchDelay {
     let transmission = rate.transmit(PAGE);
     let whole = Time::from_secs_f64(whole_ns.max(0.0) / 1e9);
-    Delay::constant(whole.saturating_sub(transmission), rate)
+    FetchDelay::constant(whole.saturating_sub(transmission), rate)
 }

@@ -4,7 +4,7 @@ use super::maker::{self, Made, RunMaker, RunOrder};
 use super::task::{KnownResults, MeasurementTask};
 use crate::error::Error;
 use std::time::Instant;
-use unrack_paging::Delay;
+use unrack_paging::FetchDelay;
 use unrack_record::{RunFolder, Warning};
 use unrack_units::Rate;
 
@@ -29,7 +29,7 @@ impl Runner<'_> {
     }
 
     /// Returns a delay of `whole_ns` in total, including transmission.
-    pub(crate) fn delay(&self, whole_ns: f64) -> Delay {
+    pub(crate) fn delay(&self, whole_ns: f64) -> FetchDelay {
         maker::delay(whole_ns, self.rate)
     }
 

@@ -2,7 +2,7 @@
 
 use super::RunningProgram;
 use crate::calibrate::Calibration;
-use crate::delay::Delay;
+use crate::delay::FetchDelay;
 use crate::local::LocalMemory;
 use crate::measure::Tally;
 use crate::program_end::ProgramEnd;
@@ -22,7 +22,7 @@ pub struct BorrowSetup<'a> {
     pub local: Bytes,
     /// Memory that the process has now.
     pub footprint: Bytes,
-    pub delay: &'a Delay,
+    pub delay: &'a FetchDelay,
     pub calibration: Calibration,
     /// Seed of the random draws, if the delay is drawn.
     pub seed: u64,

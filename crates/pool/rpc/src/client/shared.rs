@@ -7,7 +7,7 @@
 use super::calls::PendingCalls;
 use super::options::Options;
 use super::sleepers::{SleeperSlot, Sleepers};
-use super::transport::{Connected, Transport};
+use super::transport::{ClientTransport, Connected};
 use super::window::WindowLimit;
 use crate::ends::{CallerBuffer, QueueFull};
 use crate::error::Error;
@@ -43,7 +43,7 @@ pub(super) struct SharedConnection {
     /// True if the server announced a sleep but could not be woken when it was last rung.
     unheard: AtomicBool,
     // Fields are dropped in this order, so the buffers are dropped before the memory that contains them.
-    road: Transport,
+    road: ClientTransport,
 }
 
 /// Shortest and longest time to sleep before a server that could not be woken is rung again.
@@ -106,7 +106,7 @@ impl SharedConnection {
 
     /// Returns whether the server can lend memory to this client.
     pub(super) fn shares_memory(&self) -> bool {
-        matches!(self.road, Transport::Pool { .. })
+        matches!(self.road, ClientTransport::Pool { .. })
     }
 
     /// Returns a view of bytes that the server lends; `None` if it does not lend them.

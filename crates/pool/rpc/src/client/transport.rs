@@ -19,7 +19,7 @@ use unrack_pool::{Channel, WakesSent, Wakeup};
 const WAKEUP: usize = 0;
 
 /// Transport of calls.
-pub(super) enum Transport {
+pub(super) enum ClientTransport {
     Pool { channel: Channel, pool: unrack_pool::Client },
     Tcp(Link),
 }
@@ -33,7 +33,7 @@ pub(super) enum BufferSource {
 
 /// A new connection before its first call.
 pub(super) struct Connected {
-    pub road: Transport,
+    pub road: ClientTransport,
     pub caller: Caller<AnyMemory, Buffer>,
     pub buffers: BufferSource,
 }
@@ -85,7 +85,7 @@ impl Connected {
         // SAFETY: the area stays mapped as long as the channel, which is dropped after the caller.
         let caller = unsafe { Caller::new(pool.memory().clone(), area, layout) };
         Ok(Connected {
-            road: Transport::Pool { channel, pool },
+            road: ClientTransport::Pool { channel, pool },
             caller,
             buffers: BufferSource::Arena(arena.cache()),
         })
@@ -97,7 +97,7 @@ impl Connected {
         let (area, layout) = (link.local().area(), link.local().layout());
         // SAFETY: the area exists as long as the link, which is dropped after the caller, and it was zero.
         let caller = unsafe { Caller::new(AnyMemory::Coherent(Coherent), area, layout) };
-        Ok(Connected { road: Transport::Tcp(link), caller, buffers: BufferSource::Heap { heap, peer } })
+        Ok(Connected { road: ClientTransport::Tcp(link), caller, buffers: BufferSource::Heap { heap, peer } })
     }
 }
 
@@ -116,12 +116,12 @@ fn is_elsewhere(error: &Error) -> bool {
     }
 }
 
-impl Transport {
+impl ClientTransport {
     /// Returns the server's process.
     pub(super) fn peer(&self) -> &PeerProcess {
         match self {
-            Transport::Pool { channel, .. } => channel.peer(),
-            Transport::Tcp(link) => link.peer(),
+            ClientTransport::Pool { channel, .. } => channel.peer(),
+            ClientTransport::Tcp(link) => link.peer(),
         }
     }
 
@@ -129,8 +129,8 @@ impl Transport {
     #[inline(always)]
     pub(super) fn gone(&self) -> Option<Cause> {
         match self {
-            Transport::Pool { channel, .. } => channel.gone(),
-            Transport::Tcp(link) => link.lost().map(|_| Cause::Died),
+            ClientTransport::Pool { channel, .. } => channel.gone(),
+            ClientTransport::Tcp(link) => link.lost().map(|_| Cause::Died),
         }
     }
 
@@ -138,8 +138,10 @@ impl Transport {
     pub(super) fn error_of(&self, cause: Cause) -> Error {
         let peer = self.peer().to_string();
         match self {
-            Transport::Tcp(link) => Error::Lost { peer, why: link.lost().unwrap_or("it is closed").into() },
-            Transport::Pool { .. } => Error::Gone { peer, cause },
+            ClientTransport::Tcp(link) => {
+                Error::Lost { peer, why: link.lost().unwrap_or("it is closed").into() }
+            }
+            ClientTransport::Pool { .. } => Error::Gone { peer, cause },
         }
     }
 
@@ -147,8 +149,10 @@ impl Transport {
     #[inline(always)]
     pub(super) fn is_seen_asleep(&self) -> bool {
         match self {
-            Transport::Pool { channel, .. } => channel.peer_wakeup().is_seen_asleep(&WakesSent::default()),
-            Transport::Tcp(_) => true,
+            ClientTransport::Pool { channel, .. } => {
+                channel.peer_wakeup().is_seen_asleep(&WakesSent::default())
+            }
+            ClientTransport::Tcp(_) => true,
         }
     }
 
@@ -156,8 +160,8 @@ impl Transport {
     /// woken.
     pub(super) fn wake(&self) -> bool {
         match self {
-            Transport::Pool { channel, .. } => channel.peer_wakeup().wake(),
-            Transport::Tcp(link) => {
+            ClientTransport::Pool { channel, .. } => channel.peer_wakeup().wake(),
+            ClientTransport::Tcp(link) => {
                 link.ring();
                 true
             }
@@ -168,20 +172,22 @@ impl Transport {
     /// so only if the hosts have doorbells.
     pub(super) fn can_wake(&self) -> bool {
         match self {
-            Transport::Pool { channel, .. } => channel.rings(),
-            Transport::Tcp(_) => true,
+            ClientTransport::Pool { channel, .. } => channel.rings(),
+            ClientTransport::Tcp(_) => true,
         }
     }
 
     /// Returns whether the server is on another host of the pool.
     pub(super) fn is_far(&self) -> bool {
-        matches!(self, Transport::Pool { channel, .. } if channel.peer().is_far())
+        matches!(self, ClientTransport::Pool { channel, .. } if channel.peer().is_far())
     }
 
     /// Returns the channel to the server if the server is on another host and can be woken there; otherwise `None`.
     pub(super) fn far_that_wakes(&self) -> Option<&Channel> {
         match self {
-            Transport::Pool { channel, .. } if channel.peer().is_far() && channel.rings() => Some(channel),
+            ClientTransport::Pool { channel, .. } if channel.peer().is_far() && channel.rings() => {
+                Some(channel)
+            }
             _ => None,
         }
     }
@@ -189,23 +195,23 @@ impl Transport {
     /// Returns how to pause between two polls for answers.
     pub(super) fn pause(&self) -> Pause {
         match self {
-            Transport::Pool { channel, pool } => Pause::new(pool.pool().mode, !channel.peer().is_far()),
-            Transport::Tcp(_) => Pause::new(MemoryKind::Coherent, true),
+            ClientTransport::Pool { channel, pool } => Pause::new(pool.pool().mode, !channel.peer().is_far()),
+            ClientTransport::Tcp(_) => Pause::new(MemoryKind::Coherent, true),
         }
     }
 
     /// Returns the wakeup on which a thread sleeps until answers come.
     pub(super) fn wakeup(&self) -> &Wakeup {
         match self {
-            Transport::Pool { pool, .. } => pool.wakeup(WAKEUP),
-            Transport::Tcp(link) => link.wakeup(),
+            ClientTransport::Pool { pool, .. } => pool.wakeup(WAKEUP),
+            ClientTransport::Tcp(link) => link.wakeup(),
         }
     }
 
     /// Returns a view of bytes that the server granted for reading; `None` if the range is not granted.
     #[inline]
     pub(super) fn lent(&self, offset: u64, bytes: usize) -> Option<View<'_>> {
-        let Transport::Pool { channel, pool } = self else { return None };
+        let ClientTransport::Pool { channel, pool } = self else { return None };
         let base = channel.resolve(offset, bytes as u64, Access::Read)?;
         // SAFETY: the whole range is granted, hence mapped until the channel is dropped, and this host only reads it.
         unsafe {

@@ -101,7 +101,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// Both ends, and the invariants that must hold.
-struct World<M> {
+struct QueueWorld<M> {
     caller: Caller<M, Lent>,
     callee: Callee<M>,
     here: *mut u8,
@@ -116,14 +116,14 @@ struct World<M> {
     answered: usize,
 }
 
-impl<M: SharedMemory> World<M> {
+impl<M: SharedMemory> QueueWorld<M> {
     fn new((caller_memory, here): (M, *mut u8), (callee_memory, there): (M, *mut u8)) -> Self {
         let layout = QueueLayout::fitting(AREA).unwrap();
         assert_eq!(layout.lines(), LINES);
         // SAFETY: tests keep the memory until they end.
         let (caller, callee) =
             unsafe { (Caller::new(caller_memory, here, layout), Callee::new(callee_memory, there, layout)) };
-        World {
+        QueueWorld {
             caller,
             callee,
             here,
@@ -242,7 +242,7 @@ fn chosen(waiting: &HashMap<u16, (u64, usize)>, which: usize) -> Option<u16> {
     (!slots.is_empty()).then(|| slots[which % slots.len()])
 }
 
-fn run<M: SharedMemory>(mut world: World<M>, steps: Vec<Step>) {
+fn run<M: SharedMemory>(mut world: QueueWorld<M>, steps: Vec<Step>) {
     for step in steps {
         world.step(step);
     }
@@ -298,7 +298,7 @@ proptest! {
     #[test]
     fn calls_run_once_in_coherent_memory(steps in steps()) {
         let (here, _) = hosts(0);
-        run(World::new((Coherent, here.base()), (Coherent, here.base())), steps);
+        run(QueueWorld::new((Coherent, here.base()), (Coherent, here.base())), steps);
     }
 
     // Miri does not have the processor's instructions.
@@ -308,14 +308,14 @@ proptest! {
         let (here, _) = hosts(0);
         // On a processor that cannot flush there is nothing to test.
         if let Ok(memory) = unrack_pool::cache_control::Incoherent::detect() {
-            run(World::new((memory, here.base()), (memory, here.base())), steps);
+            run(QueueWorld::new((memory, here.base()), (memory, here.base())), steps);
         }
     }
 
     #[test]
     fn calls_run_once_in_the_model(steps in steps(), seed: u64) {
         let (here, there) = hosts(seed);
-        run(World::new((here.memory.clone(), here.base()), (there.memory.clone(), there.base())), steps);
+        run(QueueWorld::new((here.memory.clone(), here.base()), (there.memory.clone(), there.base())), steps);
     }
 
     /// A client that writes anything to its queue costs the server nothing but answers.

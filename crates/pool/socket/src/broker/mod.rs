@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use unrack_pool::{Client, SECTION, Segment};
-use wakeups::Wakeups;
+use wakeups::BrokerWakeups;
 
 /// Time between two searches for connections that are over.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -68,7 +68,7 @@ pub struct Broker {
     path: PathBuf,
     pool: Client,
     pairs: ConnectionPairs<LeasedArea>,
-    wakeups: Wakeups,
+    wakeups: BrokerWakeups,
     shared: SharedHosts,
     /// Area that is prepared for the next pair.
     spare: Option<LeasedArea>,
@@ -129,7 +129,7 @@ impl Broker {
             path: path.into(),
             pool,
             pairs: ConnectionPairs::new(),
-            wakeups: Wakeups::default(),
+            wakeups: BrokerWakeups::default(),
             shared: SharedHosts::default(),
             spare: None,
             processes: BTreeMap::new(),

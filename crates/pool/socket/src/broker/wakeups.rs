@@ -8,11 +8,11 @@ pub(crate) const MOST: usize = 64;
 
 /// Wakeups by name, each with the process that owns it.
 #[derive(Default)]
-pub(super) struct Wakeups {
+pub(super) struct BrokerWakeups {
     all: BTreeMap<u64, (OwnedFd, u32)>,
 }
 
-impl Wakeups {
+impl BrokerWakeups {
     /// Gives a wakeup a name, which is an even number other than zero. Returns `None` if it is not an `eventfd`, or if the process has too
     /// many.
     pub(super) fn name(&mut self, wakeup: OwnedFd, process: u32) -> Option<u64> {
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_wakeup_has_a_name_until_its_process_ends() {
-        let mut wakeups = Wakeups::default();
+        let mut wakeups = BrokerWakeups::default();
         let (one, other) = (wakeups.name(wakeup(), 1), wakeups.name(wakeup(), 2));
         let (one, other) = (one.expect("a name"), other.expect("a name"));
         assert!(one != other && one & 1 == 0 && other & 1 == 0);
@@ -71,12 +71,12 @@ mod tests {
     #[test]
     fn what_could_block_a_signal_is_refused() {
         let (pipe, _other) = std::io::pipe().expect("a pipe");
-        assert_eq!(Wakeups::default().name(pipe.into(), 1), None);
+        assert_eq!(BrokerWakeups::default().name(pipe.into(), 1), None);
     }
 
     #[test]
     fn a_process_has_so_many_wakeups_and_no_more() {
-        let mut wakeups = Wakeups::default();
+        let mut wakeups = BrokerWakeups::default();
         for _ in 0..MOST {
             assert!(wakeups.name(wakeup(), 1).is_some());
         }

@@ -8,7 +8,7 @@
 use super::registration::{self, RegisteredDescriptor};
 use super::set::{self, Set};
 use super::slot::Slot;
-use crate::wakeup::Wakeup;
+use crate::wakeup::SocketWakeup;
 use libc::{EPOLLET, EPOLLONESHOT, c_int, epoll_event};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -93,7 +93,7 @@ pub(super) fn stamp(slot: &Slot) -> u64 {
 }
 
 /// Requests a wakeup for events of a slot.
-pub(super) fn arm(slot: &Slot, wakeup: Option<Wakeup>) {
+pub(super) fn arm(slot: &Slot, wakeup: Option<SocketWakeup>) {
     match set::get(slot.fd) {
         Some(_) if slot.carried => set::arm(slot.fd),
         _ => slot.arm_socket(wakeup),

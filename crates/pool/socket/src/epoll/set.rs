@@ -7,7 +7,7 @@ use super::slots::RegistrationSlots;
 use crate::kernel::{self, fail};
 use crate::patience::SpinTime;
 use crate::table;
-use crate::wakeup::Wakeup;
+use crate::wakeup::SocketWakeup;
 use libc::{EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLONESHOT, c_int, epoll_event};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -105,7 +105,7 @@ pub(super) struct Set {
     /// Number of threads that are asleep in a wait, or about to be.
     sleepers: AtomicU32,
     /// Wakeup of this `epoll` set. It is made when a wait is about to sleep; the inner `None` means that none could be made.
-    wakeup: OnceLock<Option<Wakeup>>,
+    wakeup: OnceLock<Option<SocketWakeup>>,
 }
 
 /// A thread that is asleep in a wait. Dropping it ends the sleep.
@@ -133,9 +133,9 @@ impl Set {
     }
 
     /// Returns the wakeup that wakes the waits of a set.
-    pub(super) fn wakeup(&self, fd: c_int) -> Option<Wakeup> {
+    pub(super) fn wakeup(&self, fd: c_int) -> Option<SocketWakeup> {
         *self.wakeup.get_or_init(|| {
-            let wakeup = Wakeup::of_set()?;
+            let wakeup = SocketWakeup::of_set()?;
             let events = (libc::EPOLLIN | libc::EPOLLET) as u32;
             let real = epoll_event { events, u64: registration::number(registration::WAKEUP) };
             if registration::register(fd, EPOLL_CTL_ADD, wakeup.fd, real) != 0 {
@@ -147,7 +147,7 @@ impl Set {
     }
 
     /// Returns the wakeup of a set that is about to be forgotten.
-    pub(super) fn last_wakeup(&self) -> Option<Wakeup> {
+    pub(super) fn last_wakeup(&self) -> Option<SocketWakeup> {
         self.wakeup.get().copied().flatten()
     }
 
@@ -175,7 +175,7 @@ impl Set {
 
     /// Wakes a thread that sleeps in an `epoll` set, through the set's wakeup. Without a wakeup, it registers a socket in the kernel again,
     /// which wakes the thread because the kernel's connection is writable. The socket is `fd`, or any carried one.
-    fn wake(&self, set_fd: c_int, wakeup: Option<Wakeup>, fd: Option<c_int>) {
+    fn wake(&self, set_fd: c_int, wakeup: Option<SocketWakeup>, fd: Option<c_int>) {
         if let Some(wakeup) = wakeup {
             return wakeup.signal();
         }
@@ -406,14 +406,14 @@ impl Set {
     }
 
     /// Requests wakeups for all sockets.
-    pub(super) fn arm(&self, wakeup: Option<Wakeup>) {
+    pub(super) fn arm(&self, wakeup: Option<SocketWakeup>) {
         for slot in self.slots().all.iter().flatten() {
             nested::arm(slot, wakeup);
         }
     }
 
     /// Requests a wakeup for one socket, and returns whether it has events to report.
-    fn arm_one(&self, fd: c_int, wakeup: Option<Wakeup>) -> bool {
+    fn arm_one(&self, fd: c_int, wakeup: Option<SocketWakeup>) -> bool {
         let mut slots = self.slots();
         let Some(place) = slots.find(fd) else { return false };
         slots.all[place].as_mut().is_some_and(|slot| {

@@ -5,7 +5,7 @@ use crate::carried::{CarriedEnd, Woken};
 use crate::kernel;
 use crate::ready::{self, READS, PollBits, WRITES};
 use crate::table;
-use crate::wakeup::{self, Wakeup};
+use crate::wakeup::{self, SocketWakeup};
 use libc::{
     EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLERR, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP, EPOLLIN,
     EPOLLONESHOT, EPOLLOUT, EPOLLRDHUP, c_int, c_short, epoll_event,
@@ -342,7 +342,7 @@ impl Slot {
     }
 
     /// Requests wakeups for a registered socket.
-    pub(super) fn arm_socket(&self, wakeup: Option<Wakeup>) {
+    pub(super) fn arm_socket(&self, wakeup: Option<SocketWakeup>) {
         if !self.carried || self.disabled || self.deleted || self.quiet.as_ref().is_some_and(Quiet::is_armed) {
             return;
         }
