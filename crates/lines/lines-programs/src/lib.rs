@@ -1,7 +1,10 @@
-//! Programs as the kernel would execute them: the command runs the first under QEMU, the plugin those that a program starts.
+//! Finds the file and the arguments that the Linux kernel would use to execute a program, so that QEMU can run the
+//! program instead. `lines-run` starts the first program under QEMU, and the plugin inside QEMU starts the programs
+//! that this program executes.
 //!
-//! It is a crate because of linkage: the plugin, a library inside QEMU, must not contain `lines-run`, which is outside; and
-//! `lines`, which both use, knows no files.
+//! This code is a separate crate because both the plugin and `lines-run` need it. The plugin is a library that QEMU
+//! loads, so it must not contain `lines-run`, which runs outside QEMU. The code is not in the crate `lines`, which both
+//! use too, because `lines` does not access files.
 //!
 //! | module | tells |
 //! |---|---|
