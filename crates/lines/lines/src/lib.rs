@@ -12,8 +12,8 @@
 //! | [`summary`] | totals of a process over its whole run |
 //! | [`window`] | recorded stretch of one thread: blocks, accesses, and the level that served each access |
 //!
-//! The crate reads no clock, no file system and no property of the host, because a program's run is an input. The
-//! same recording therefore gives the same result on every machine. See docs/decisions/0018-lines.md.
+//! The crate does not read a clock, the file system or any property of the host; its input is the recorded run of a
+//! program. The same recording therefore gives the same result on every machine. See docs/decisions/0018-lines.md.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 

@@ -10,10 +10,10 @@ use super::time::{LaneTime, LaneTimes};
 /// `dispatch` never decreases from one request to the next. It is later than `at` only if a wrong path issued the
 /// request before this dispatch.
 pub(super) trait Memory<T: LaneTime> {
-    /// Reads a line. Returns when its value is available.
+    /// Reads a line. Returns the time at which its value is available.
     fn read(&mut self, at: T, dispatch: T, line: u64, near: u16) -> T;
 
-    /// Writes a line. Returns when the memory has received it.
+    /// Writes a line. Returns the time at which the memory has received it.
     fn write(&mut self, at: T, dispatch: T, line: u64, near: u16) -> T;
 
     /// Writes a modified line back. No instruction waits for it.
@@ -96,14 +96,14 @@ impl<T: LaneTime> Device<T> {
         }
     }
 
-    /// Reads a line. Returns when its value is available.
+    /// Reads a line. Returns the time at which its value is available.
     #[inline]
     pub(super) fn read(&mut self, at: T, dispatch: T) -> T {
         let begin = self.reads.send(at, dispatch).later(self.both.send(at, dispatch));
         begin.after(self.latency)
     }
 
-    /// Writes a line. Returns when the memory has received it.
+    /// Writes a line. Returns the time at which the memory has received it.
     #[inline]
     pub(super) fn write(&mut self, at: T, dispatch: T) -> T {
         let begin = self.writes.send(at, dispatch).later(self.both.send(at, dispatch));

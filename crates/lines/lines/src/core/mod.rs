@@ -65,5 +65,5 @@ pub use parameters::{
 pub use replay::{CoreReplay, WindowCycles};
 pub use requests::{After, FarRequests, LineRequest, WindowRequests};
 
-/// Number of lanes that are simulated at once.
+/// Maximum number of lanes that are simulated simultaneously.
 pub const LANES: usize = 16;

@@ -1,5 +1,5 @@
-//! Code blocks in a form that the core model executes fast. For each instruction, this form contains only the registers
-//! that it really uses, and its latency.
+//! Code blocks, prepared for execution by the core model. For each instruction, the prepared form contains its latency
+//! and only those registers that the instruction really uses.
 
 use super::parameters::CoreParameters;
 use super::ports::Kind;
@@ -43,7 +43,7 @@ pub(super) enum OrderingConstraint {
     SystemCall,
 }
 
-/// Instruction in a form that the core model executes fast.
+/// Instruction, prepared for execution by the core model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PreparedInstruction {
     pub(super) address: Registers<2>,

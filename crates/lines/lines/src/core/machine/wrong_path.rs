@@ -31,7 +31,7 @@ const LONGEST: usize = 16;
 /// Maximum number of blocks of the wrong path in which the point of reconvergence is searched.
 const MOST: usize = 32;
 /// Minimum number of cycles by which a load on the wrong path has to begin before its branch completes. Later loads are
-/// ignored, because they would gain little: the number is not much more than the latency of a second-level cache.
+/// ignored, because they would gain little. The number exceeds the latency of a second-level cache.
 const LAST: f32 = 32.0;
 
 /// Set of registers, with one bit for each register.
