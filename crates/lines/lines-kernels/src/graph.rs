@@ -8,11 +8,11 @@ const DEGREE: usize = 12;
 /// Bytes of memory per node of the graph: the node's edges, its offset into the array of edges, and its state.
 const NODE_BYTES: usize = 4 * DEGREE + 8 + 16;
 /// Cumulative probabilities, in 1/256, that an R-MAT edge lies in each quadrant of the adjacency matrix. The cumulative
-/// probability of the fourth quadrant is 256 and is not stored.
+/// probability of the fourth quadrant is 256/256 and is not stored.
 const QUADRANTS: [u8; 3] = [146, 195, 244];
 const DAMPING: f64 = 0.85;
-/// Number of buckets to which [`SparseGraph::in_passes`] distributes the edges. It writes to one page of each bucket at
-/// a time.
+/// Number of buckets to which [`SparseGraph::in_passes`] distributes the edges. This function writes to one page of
+/// each bucket at a time.
 const BUCKETS: usize = 256;
 
 /// Returns the number of edges of the graph.
@@ -42,8 +42,8 @@ impl SparseGraph {
     }
 
     /// Generates the same graph as [`SparseGraph::random`], but in several passes through memory, like a program that
-    /// sorts more data than fit into memory. The first pass distributes the edges to buckets, each for a range of
-    /// successive nodes. Then each bucket is grouped by node separately.
+    /// sorts more data than fit into memory. The first pass distributes the edges to buckets. A bucket holds the edges
+    /// of a range of successive nodes. The second pass groups the edges of each bucket by node.
     pub fn in_passes(bytes: usize) -> SparseGraph {
         let nodes = nodes(bytes);
         let bucket = (nodes / BUCKETS).max(1);
@@ -114,8 +114,8 @@ impl SparseGraph {
         distances
     }
 
-    /// Returns the ranks of all nodes after one PageRank iteration, in which each node sums what its neighbours give
-    /// (`given`).
+    /// Returns the ranks of all nodes after one PageRank iteration, in which each node sums the shares that it obtains
+    /// from its neighbours. `given` contains the share that each node gives to each neighbour.
     fn pulled(&self, given: &[f64]) -> Vec<f64> {
         let base = (1.0 - DAMPING) / self.nodes() as f64;
         let sum = |node| self.neighbours(node).iter().map(|from| given[*from as usize]).sum::<f64>();

@@ -3,7 +3,7 @@
 //! A kernel uses fixed random seeds, so that every run executes the same work, and prints a checksum. SIZE is the size
 //! of its working set: `cache` (2 MiB), `memory` (64 MiB), or a number of bytes with `K`, `M` or `G`. Without
 //! `--rounds`, the program chooses the number of rounds so that the total work of a kernel is the same at each size. If
-//! the working set fits into the caches, this work takes hundredths to tenths of a second on a core of 2020.
+//! the working set fits into the caches, this work takes between 0.01 s and 1 s on a core of the year 2020.
 #![forbid(unsafe_code)]
 
 mod core;

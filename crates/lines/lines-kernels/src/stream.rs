@@ -40,7 +40,7 @@ impl Arrays {
 /// bypass the caches.
 pub(crate) fn copy(bytes: usize, rounds: u64) -> u64 {
     // The compiler would convert a plain copy loop to a call of `memcpy`. The loop therefore combines each element with
-    // a zero whose value the compiler does not know, and its cost is negligible compared with the memory accesses.
+    // a zero whose value the compiler does not know. The cost of this is negligible compared with the memory accesses.
     let zero = black_box(0u64);
     Arrays::new(bytes).rounds(rounds, |arrays| {
         for (c, a) in arrays.c.iter_mut().zip(&arrays.a) {

@@ -8,8 +8,8 @@ use std::ffi::CString;
 /// Splits the environment of a program into the variables that are set for QEMU, and the options (`-E`) of QEMU for the
 /// variables of the dynamic loader.
 ///
-/// This function reverses the variables, because QEMU reverses them again when it passes them to the program
-/// (`envlist_setenv` inserts at the head of a list).
+/// This function reverses the order of the variables, because QEMU reverses it again when it passes the variables to
+/// the program (`envlist_setenv` inserts at the head of a list).
 pub fn split(environment: Vec<CString>) -> (Vec<CString>, Vec<CString>) {
     let (mut kept, mut options) = (Vec::new(), Vec::new());
     for variable in environment.into_iter().rev() {

@@ -3,13 +3,13 @@
 //! that this program executes.
 //!
 //! This code is a separate crate because both the plugin and `lines-run` need it. The plugin is a library that QEMU
-//! loads, so it must not contain `lines-run`, which runs outside QEMU. The code is not in the crate `lines`, which both
-//! use too, because `lines` does not access files.
+//! loads, so it must not contain `lines-run`, which runs outside QEMU. It is not a part of the crate `lines`, which the
+//! plugin and `lines-run` also use, because `lines` does not access files.
 //!
-//! | module | tells |
+//! | module | determines |
 //! |---|---|
-//! | [`program`] | which file runs, with which arguments; and what QEMU cannot run |
-//! | [`environment`] | which variables QEMU itself must not see |
+//! | [`program`] | which file runs with which arguments, and which programs QEMU cannot run |
+//! | [`environment`] | which variables of the environment must not be set for QEMU itself |
 #![forbid(unsafe_code)]
 
 mod environment;

@@ -48,7 +48,8 @@ impl LeftToKernel {
     }
 }
 
-/// Finds the program that the kernel would run for the file `path`. If the file is a script, this is its interpreter.
+/// Finds the program that the kernel would run for the file `path`. If the file is a script, this program is the
+/// script's interpreter.
 ///
 /// # Errors
 /// The reason why QEMU cannot run the file.
@@ -68,8 +69,8 @@ pub fn resolve(path: CString, arguments: Vec<CString>) -> Result<ResolvedProgram
     Err(LeftToKernel::Foreign)
 }
 
-/// Returns the path of a program in a form that QEMU does not parse as an option: it prepends `./` if the path begins
-/// with `-`.
+/// Returns the path of a program in a form that QEMU does not parse as an option: if the path begins with `-`, the
+/// function prepends `./`.
 pub fn no_option(path: CString) -> CString {
     if !path.as_bytes().starts_with(b"-") {
         return path;

@@ -1,9 +1,9 @@
 //! Benchmark of the core model: nanoseconds of simulation per instruction, for the Zen 3 core with 16 memory lanes.
 //!
 //! Run it with `cargo bench -p unrack-lines --bench core`. For each of four workloads, it prints the minimum over
-//! several passes over one window. *integer* consists of additions. In *hits*, every third instruction loads from the
-//! first-level cache. *stream* loads a prefetched line every 24 instructions. *misses* loads a line from memory every
-//! 10 instructions.
+//! several executions of one recorded window. *integer* consists of additions. In *hits*, every third instruction loads
+//! from the first-level cache. *stream* loads a prefetched line every 24 instructions. *misses* loads a line from
+//! memory every 10 instructions.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -19,7 +19,7 @@ const PRESENT: u64 = 1;
 pub(crate) const MODIFIED: u64 = 2;
 /// Flag of a line that no other private cache holds: MESI's states M and E.
 pub(crate) const EXCLUSIVE: u64 = 4;
-/// Flag of a first-level line that a prefetcher brought and that no access has used yet.
+/// Flag of a line in a first-level cache that a prefetcher requested and that no access has used yet.
 pub(crate) const UNUSED: u64 = 8;
 
 const FLAG_BITS: u32 = 8;

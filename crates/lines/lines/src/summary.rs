@@ -90,7 +90,8 @@ pub struct ThreadSummary {
 pub struct SampleSummary {
     /// Number of instructions of a window, excluding its lead.
     pub window: u64,
-    /// Number of instructions of the lead of each window, which fill the pipeline of the core model before the window.
+    /// Number of instructions of the lead, which is executed before the counted part of each window to fill the
+    /// pipeline of the core model.
     pub lead: u64,
     /// Number of windows in the recording.
     pub windows: u64,

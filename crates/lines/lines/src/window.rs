@@ -32,8 +32,8 @@ pub struct LineAccess {
     /// Level that served the access. If the line was prefetched, this is the level into which the prefetcher fetched
     /// it, even if the line had not arrived yet; the core model computes the time of arrival from [`Prefetch`].
     pub served: ServedBy,
-    /// Bit mask of the placements in which the accessed page is near. It has a meaning only if memory served the
-    /// access.
+    /// Bit mask with one bit for each placement of pages in near and far memory. A bit is set if the accessed page is
+    /// near in that placement. The mask has a meaning only if memory served the access.
     pub near: u16,
     /// Loads of page-table entries during the page walk of the access. Empty if the first-level TLB contained the page.
     pub walk: WalkLoads,
@@ -59,7 +59,7 @@ pub struct Prefetch {
     pub line: u64,
     /// Level in which the line was found, L2 or beyond.
     pub served: ServedBy,
-    /// Bit mask of the placements in which its page is near.
+    /// Bit mask with one bit for each placement of pages; a bit is set if the line is near in that placement.
     pub near: u16,
 }
 
@@ -70,7 +70,7 @@ pub struct WriteBack {
     pub after: u32,
     /// Address of the first byte of the line.
     pub line: u64,
-    /// Bit mask of the placements in which its page is near.
+    /// Bit mask with one bit for each placement of pages; a bit is set if the line is near in that placement.
     pub near: u16,
 }
 
@@ -83,7 +83,7 @@ pub struct CodeFetch {
     pub line: u64,
     /// Level in which the line was found, L2 or beyond.
     pub served: ServedBy,
-    /// Bit mask of the placements in which its page is near.
+    /// Bit mask with one bit for each placement of pages; a bit is set if the line is near in that placement.
     pub near: u16,
 }
 

@@ -1,5 +1,5 @@
-//! Cycle account of a lane, which is one simulation of the core with its own memory latencies. It attributes the lane's
-//! cycles to causes, and states how many of its cache misses overlapped.
+//! Cycle account of a lane, which is one of several memory configurations that the core model simulates simultaneously.
+//! The account attributes the lane's cycles to causes, and states how many cache misses of the lane overlapped.
 //!
 //! The time between the retirements of two successive instructions is attributed to the cause that delayed the later
 //! one, as in performance counters (Eyerman et al., "A performance counter architecture for computing accurate CPI
@@ -9,7 +9,7 @@
 use super::time::{LaneTime, LaneTimes};
 use super::watch::{CoreObserver, Retirement, WaitCause};
 
-/// Cycles of a lane by cause. The causes add up to all cycles of the windows.
+/// Cycles of a lane by cause. The cycles of all causes add up to the cycles of the executed windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CycleAccount {
     /// Cycles in which the core retired instructions at its full width, or waited only because instructions were not

@@ -8,8 +8,8 @@ use super::time::LaneTime;
 /// A request takes the buffer that becomes free first. The model processes requests in program order, whereas a real
 /// core sends each request when its address is known. Therefore, in the model, a request that begins late keeps its
 /// buffer from all requests that follow in program order, even if these begin earlier. This makes the model too
-/// pessimistic for independent misses that follow a chain of dependent misses. In return, every time is a sum or a
-/// maximum of earlier times, so that no event ends earlier because another event ends later.
+/// pessimistic for independent misses that follow a chain of dependent misses. The benefit is that every time in the
+/// model is a sum or a maximum of earlier times, so that no event ends earlier because another event ends later.
 pub(super) struct TimedBuffers<T> {
     /// Times at which the buffers become free, sorted in ascending order separately for each lane.
     free: Vec<T>,

@@ -24,7 +24,8 @@ pub(super) struct FrontEnd<T> {
     turn: f32,
     /// Number of dispatch slots that are still free in the current group.
     left: usize,
-    /// Fetch times of the last groups. The number of these groups is the number of groups that are fetched per turn.
+    /// Fetch times of the last groups of instructions. The number of stored times is the number of groups that the core
+    /// fetches per turn.
     fetched: Ring<T>,
     /// Dispatch times at the beginning of each of the last [`QUEUE`] groups.
     queue: Ring<T>,

@@ -138,8 +138,8 @@ pub(super) struct LaneMemory<const N: usize> {
 }
 
 impl<const N: usize> LaneMemory<N> {
-    /// Creates the memory of `N` lanes. If `lanes` has fewer than `N` elements, the remaining lanes are copies of the
-    /// last element.
+    /// Creates the memory of `N` lanes (memory configurations). If `lanes` has fewer than `N` elements, the remaining
+    /// lanes are copies of the last element.
     ///
     /// # Panics
     /// If `lanes` is empty.
@@ -150,8 +150,8 @@ impl<const N: usize> LaneMemory<N> {
         LaneMemory { lanes, devices, near }
     }
 
-    /// Sends a request to one memory of each lane: to near or far memory, according to the placement of the page in
-    /// that lane.
+    /// Sends a request to the memory of each lane (memory configuration). In a given lane, the request goes to near or
+    /// far memory, according to the placement of the page in that lane.
     #[inline]
     fn each(
         &mut self,
@@ -198,7 +198,8 @@ impl<const N: usize> Memory<LaneTimes<N>> for LaneMemory<N> {
 }
 
 impl MemoryLane {
-    /// Returns whether a page is far in this lane. `near` is the mask of the placements in which the page is near.
+    /// Returns whether a page is in far memory in this lane. `near` has one bit for each placement of pages, which is
+    /// set if the page is near in that placement.
     #[inline]
     pub(super) fn is_far(&self, near: u16) -> bool {
         match self.pages {

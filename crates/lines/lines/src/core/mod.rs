@@ -3,10 +3,10 @@
 //!
 //! | type | job |
 //! |---|---|
-//! | [`CoreReplay`] | runs windows in up to 16 lanes, each with its own placement and latencies |
-//! | [`CycleAccount`] | attributes the cycles of one lane to causes, and gives the overlap of its misses |
+//! | [`CoreReplay`] | executes recorded windows in up to 16 lanes with different placements of pages and latencies |
+//! | [`CycleAccount`] | attributes the cycles of one lane to causes, and states how many of its cache misses overlap |
 //! | [`WindowSample`] | estimates a thread's cycles and slowdown from its windows, with confidence intervals |
-//! | [`FarRequests`] | finds far requests and their dependences; runs windows with a given latency for each |
+//! | [`FarRequests`] | finds requests to far memory and their dependences; executes windows with given latencies of these requests |
 //!
 //! A *lane* is one configuration of memory. The core executes the same window in all lanes simultaneously, so that the
 //! results of two lanes differ only because of their memory.

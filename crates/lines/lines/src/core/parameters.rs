@@ -6,14 +6,14 @@ use super::LANES;
 /// the availability of its result in a register (load-to-use).
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoreParameters {
-    /// Number of groups that the core fetches per turn. A group is a sequence of instructions that ends at a taken
-    /// branch or when it is full.
+    /// Number of instruction groups that the core fetches per turn. A group is a sequence of instructions that ends at
+    /// a taken branch or when it is full.
     pub fetch_groups: usize,
-    /// Maximum number of slots in a group.
+    /// Maximum number of micro-operation slots in a fetched group of instructions.
     pub fetch_width: usize,
-    /// Number of slots that the core dispatches to the reorder buffer per turn.
+    /// Number of micro-operation slots that the core dispatches to the reorder buffer per turn.
     pub dispatch_width: usize,
-    /// Number of slots that the core retires per turn.
+    /// Number of micro-operation slots that the core retires per turn.
     pub retire_width: usize,
     /// Number of cycles of a turn, which is the interval at which the simulated thread can dispatch, retire and use
     /// ports. It is 1, or more if another thread of the same core uses the other cycles.
@@ -163,7 +163,7 @@ pub enum NearPages {
     AllNear,
     /// No page. Page tables are in near memory nevertheless, because the kernel keeps them in its own memory.
     AllFar,
-    /// The pages that are near in the placement with this number, 0 to 15.
+    /// The pages that are near in the recorded placement with this number, 0 to 15.
     Placement(u8),
 }
 
@@ -244,7 +244,7 @@ pub enum CoreError {
         /// Number of lanes.
         lanes: usize,
     },
-    /// A lane refers to a placement whose number exceeds 15, so that masks of placements have no bit for it.
+    /// A lane refers to a placement of pages whose number exceeds 15. The masks of placements have only 16 bits.
     #[error("placement {0}, but masks have 0 to 15")]
     Placement(u8),
 }

@@ -18,12 +18,14 @@ use super::time::{LaneTime, LaneTimes, NO_REQUEST, TracedTime};
 use crate::instruction::CodeBlock;
 use crate::window::RecordedWindow;
 
-/// Point in time, relative to the completion of a far request or to the window's start.
+/// Point in time, relative to a reference point. The reference point is the completion of a request to far memory, or
+/// the window's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct After {
-    /// Index of the far request at whose completion the gap starts; `None` if the gap starts at the window's start.
+    /// Index of the far request whose completion is the reference point; `None` if the reference point is the window's
+    /// start.
     pub request: Option<u32>,
-    /// Time that passes in the core between this start and the point in time, in picoseconds.
+    /// Time from the reference point to this point in time, in picoseconds.
     pub gap_ps: u64,
 }
 
@@ -96,9 +98,9 @@ impl FarRequests {
         WindowRequests { requests: std::mem::take(&mut memory.requests), end }
     }
 
-    /// Returns the cycles that the instructions of a window after its lead take if the far requests of the window have
-    /// the given latencies. `latencies` contains one latency for each far request, in cycles from the request's issue.
-    /// The latencies of write-backs have no effect.
+    /// Returns the cycles that a window takes if its requests to far memory have the given latencies. The cycles of the
+    /// window's lead do not count. `latencies` contains one latency for each far request, in cycles from the request's
+    /// issue. The latencies of write-backs have no effect.
     ///
     /// # Panics
     /// If there are fewer latencies than far requests, or if the window is inconsistent with its blocks.
@@ -125,7 +127,8 @@ struct Tracing {
 }
 
 impl Tracing {
-    /// Returns the far request whose completion determined `time`, and the duration from this completion to `time`.
+    /// Expresses `time` relative to the completion of the far request that determined it, or relative to the window's
+    /// start if no far request did.
     fn after(&self, time: TracedTime) -> After {
         let request = (time.request != NO_REQUEST).then_some(time.request);
         let from = request.map_or(0.0, |request| self.ends[request as usize]);

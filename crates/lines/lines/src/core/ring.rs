@@ -19,8 +19,8 @@ impl<T: LaneTime> Ring<T> {
         self.times.len()
     }
 
-    /// Returns when an entry becomes free, which is `later` entries after the oldest one. If `later` is the length of
-    /// the queue or more, the function returns when the newest entry becomes free.
+    /// Returns the time at which one entry of the queue becomes free. This entry was pushed `later` pushes after the
+    /// oldest one. If `later` is the length of the queue or more, the function returns the time of the newest entry.
     #[inline(always)]
     pub(super) fn oldest(&self, later: usize) -> T {
         let length = self.times.len();

@@ -1,9 +1,9 @@
-//! Times of the core model. A time is one number per lane, or one number and the far request whose completion
-//! determined it.
+//! Times of the core model. A time is one number for each lane (memory configuration), or one number and the far
+//! request whose completion determined it.
 //!
 //! Times are in cycles, in multiples of 1/16. Sums and maxima are exact while times are below 2^20 cycles. Rebasing
-//! ([`Time::minus`]) ensures this, unless a chain of dependent loads in flight takes longer. In this case, times are
-//! rounded to 24 bits.
+//! ([`Time::minus`]) ensures this, unless a chain of dependent loads in flight takes more cycles. In this case, times
+//! are rounded to 24 bits.
 
 /// Time of an event, in each of several lanes.
 pub(super) trait LaneTime: Copy {
@@ -27,11 +27,12 @@ pub(super) trait LaneTime: Copy {
     /// `to`.
     fn shifted(self, from: Self, to: Self) -> Self;
 
-    /// Returns, for each lane, the later of this time and `other` if this time is not before `from`, and otherwise this
-    /// time.
+    /// Combines two times in each lane. If this time is at or after `from`, the result is the later of this time and
+    /// `other`; otherwise it is this time.
     fn later_from(self, other: Self, from: Self) -> Self;
 
-    /// Returns, for each lane, this time if it is before `limit`, and otherwise a time that never comes.
+    /// Restricts this time in each lane. If this time is before `limit`, the result is this time; otherwise it is a
+    /// time that never comes.
     fn only_before(self, limit: Self) -> Self;
 
     /// Returns whether this time is later than `other` in at least one lane.

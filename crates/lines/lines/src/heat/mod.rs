@@ -1,5 +1,5 @@
-//! Heat of memory: for each page, the number of accesses that missed all caches, of lines that prefetchers read from
-//! memory, and of lines that were written back.
+//! Heat of memory. For each page, it consists of three counts: accesses that missed all caches, lines that prefetchers
+//! read from memory, and lines that were written back.
 //!
 //! The heat is counted in two tables of bounded size. The first table contains totals of the whole run by address
 //! range, from which [`Hottest`] chooses the hottest pages. The second table is a coarser picture by address range and
@@ -118,8 +118,8 @@ impl HeatCounts {
         self.picture.add(address, way);
     }
 
-    /// Advances the time of the picture to `instructions`, which is the number of instructions that all threads
-    /// together have executed.
+    /// Advances the current time of the heat tables to `instructions`, which is the number of instructions that all
+    /// threads together have executed.
     pub fn advance(&mut self, instructions: u64) {
         self.picture.advance(instructions);
     }

@@ -83,7 +83,7 @@ pub struct AccessOutcome {
 pub struct Written {
     /// Address of the first byte of the line.
     pub line: u64,
-    /// Bit mask of the placements in which its page is near.
+    /// Bit mask with one bit for each placement of pages; a bit is set if the line is near in that placement.
     pub near: u16,
 }
 

@@ -1,4 +1,5 @@
-//! Placements of pages in near and far memory. They are evaluated at each access that misses all caches.
+//! Placements of pages in near and far memory. All placements of a run are evaluated at each access that misses all
+//! caches.
 
 mod dram_cache;
 mod text;
@@ -84,8 +85,8 @@ impl PagePlacement {
 #[derive(Clone, Debug)]
 pub(crate) struct Placements {
     all: Vec<State>,
-    /// Last requested page, and the mask of the placements in which it is near. The mask covers only the placements
-    /// that never move a page.
+    /// Last requested page, and the bit mask of the placements in which this page is near. The mask covers only the
+    /// placements that never move a page.
     last: Option<(u64, u16)>,
     /// Whether at least one placement moves pages.
     has_moving: bool,

@@ -23,12 +23,12 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 /// Reciprocal of the share of near memory that demotion keeps free (2 %).
 const FREE: u64 = 50;
-/// Maximum number of far pages that the kernel samples per period. They have 256 MiB, which is Linux's
+/// Maximum number of far pages that the kernel samples per period. Together, these pages have 256 MiB, which is Linux's
 /// `numa_balancing_scan_size`.
 const SAMPLED: usize = 1 << 16;
 
-/// Number of stale entries, in addition to one for each page of a list, that a list may contain before they are
-/// removed. An entry is stale if its page has left the list.
+/// Maximum number of stale entries in a list of pages, in addition to one stale entry for each page of the list. If a
+/// list contains more, its stale entries are removed. An entry is stale if its page has left the list.
 const STALE: u64 = 64;
 
 /// Page that the program has used.
@@ -103,8 +103,8 @@ impl Tiered {
         (self.moves, self.next_sampling) = (Moves::default(), self.period);
     }
 
-    /// Handles the use of a page. If the page is unmapped for sampling, its hint fault is handled too. Returns whether
-    /// the page was near before.
+    /// Handles the use of a page. If the page is unmapped for sampling, the use causes a hint fault, which may promote
+    /// the page. Returns whether the page was in near memory before.
     pub(super) fn use_page(&mut self, number: u64) -> bool {
         let Some(page) = self.pages.get_mut(&number) else { return self.allocate(number) };
         page.is_used = true;

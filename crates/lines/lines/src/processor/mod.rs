@@ -203,8 +203,8 @@ impl Processor {
     /// second-level cache. It determines the number of lines ahead in that case.
     ///
     /// If a stream prefetcher stops at the end of a page, the program misses at least the first three of the 64 lines
-    /// of the next page. A measured time per line below 3 / 64 of the latency excludes this. In this case, the function
-    /// therefore assumes that the prefetcher crosses pages.
+    /// of the next page. A measured time per line below 3 / 64 of the latency is too short for these misses. In this
+    /// case, the function therefore assumes that the prefetcher crosses pages.
     pub fn with_streams(mut self, memory_ns: f64, line_ns: f64, line_beside_hits_ns: f64) -> Processor {
         let lines =
             (memory_ns / line_ns).round().clamp(f64::from(StreamReach::INTEL.lines), MOST_AHEAD) as u32;

@@ -366,11 +366,11 @@ fn flag(cursor: &mut Cursor) -> Result<bool, RecordingError> {
     }
 }
 
-/// Line that was moved because of an access or step: index of this access or step, address of the line, level that
-/// served the line, and mask of the placements in which the line is near.
+/// Line that was fetched as code or prefetched. The fields are the index of the step or access that caused this, the
+/// address of the line, the level that served it, and the bit mask of the placements in which it is near.
 type FoundLine = (u32, u64, ServedBy, u16);
 
-/// Appends a line that was moved because of an access or step.
+/// Appends a line that was fetched as code or prefetched.
 fn put_found_line(bytes: &mut Vec<u8>, before: &mut (u32, u64), (cause, line, served, near): FoundLine) {
     put_line(bytes, before, cause, line);
     bytes.push(number_of(&SERVED, &served));
@@ -383,9 +383,9 @@ fn found_line(cursor: &mut Cursor, before: &mut (u32, u64)) -> Result<FoundLine,
     Ok((cause, line, value_of(&SERVED, served, cursor)?, cursor.small()?))
 }
 
-/// Appends the index of the access or step that caused the move of a line, and the address of the line. Each of the two
-/// is encoded as a difference from the previously moved line. The address is rotated right by 6 bits, so that
-/// neighbouring lines have neighbouring numbers.
+/// Appends the address of a line that was fetched as code, prefetched or written back, and the index of the step or
+/// access that caused this. Each of the two numbers is encoded as the difference from the number of the previous such
+/// line. The address is rotated right by 6 bits before, so that neighbouring lines have neighbouring numbers.
 fn put_line(bytes: &mut Vec<u8>, before: &mut (u32, u64), after: u32, line: u64) {
     let turned = line.rotate_right(6);
     put(bytes, u64::from(after.wrapping_sub(before.0)));

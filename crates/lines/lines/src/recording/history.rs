@@ -6,7 +6,7 @@ use crate::instruction::{CodeBlock, MemoryUse};
 use crate::window::LineAccess;
 
 /// Maximum number of accesses per execution of a block that are predicted individually. All later accesses of the
-/// execution share the prediction with the last of these.
+/// execution share the prediction of the last access that is predicted individually.
 const SITES: usize = 256;
 /// Predicted size of an access before its first execution, in bytes.
 const USUAL_BYTES: u8 = 8;

@@ -62,8 +62,8 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         }
     }
 
-    /// Brings a line into the first-level cache. Returns the time of the request, the time at which the line arrives,
-    /// and the reason for a wait for the line.
+    /// Brings a line into the first-level cache. Returns the time at which the line is requested, the time at which it
+    /// arrives, and the reason that is reported for a wait for the line.
     fn fetch(
         &mut self,
         served: ServedBy,
@@ -93,8 +93,8 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         self.arrivals.insert(line, begin, end, ArrivalKind::Load, waited);
     }
 
-    /// Returns when a line that is requested at `begin` arrives at the first-level cache, and the reason for a wait for
-    /// the line.
+    /// Returns the time at which a line that is requested at `begin` arrives at the first-level cache, and the reason
+    /// that is reported for a wait for the line.
     fn arrived(&mut self, served: ServedBy, line: u64, near: u16, begin: T) -> (T, WaitCause) {
         let interval = self.parameters.caches.l3_demand_interval;
         let end = self.level(served, line, near, begin, interval);
@@ -230,7 +230,8 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
     }
 
     /// Gathers a non-temporal store in a write-combining buffer, which is one of the fill buffers (Intel 64 and IA-32
-    /// Architectures Optimization Reference Manual, "Write combining"). Returns when its line is sent to memory.
+    /// Architectures Optimization Reference Manual, "Write combining"). Returns when the line of the store is sent to
+    /// memory.
     ///
     /// The recorder also records a write-back of the same line, which [`moved`](Self::moved) ignores.
     ///

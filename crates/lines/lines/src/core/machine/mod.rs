@@ -38,12 +38,12 @@ pub(super) struct CoreModel<T, M, W> {
     /// Time at which the value of each register is available.
     registers: [T; REGISTERS],
     front: FrontEnd<T>,
-    /// Dispatch time of the last slot (`dispatch`), and dispatch times of as many previous slots as are dispatched per
-    /// turn (`dispatched`).
+    /// Dispatch time of the last micro-operation slot (`dispatch`), and dispatch times of the last `dispatch_width`
+    /// slots (`dispatched`).
     dispatch: T,
     dispatched: Ring<T>,
-    /// Retirement time of the last slot (`retired`), and retirement times of as many previous slots as the reorder
-    /// buffer holds (`reorder_buffer`).
+    /// Retirement time of the last micro-operation slot (`retired`), and retirement times of the last slots, up to the
+    /// size of the reorder buffer (`reorder_buffer`).
     retired: T,
     reorder_buffer: Ring<T>,
     load_queue: Ring<T>,
@@ -119,8 +119,8 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
     }
 
     /// Executes a recorded window, starting with an empty core. The first instructions of the window (the lead) only
-    /// warm up the core. For each lane, the function adds to `cycles` the cycles from the end of the lead to the
-    /// retirement of the last instruction.
+    /// fill the pipeline. For each lane (memory configuration), the function adds to `cycles` the cycles from the end
+    /// of the lead to the retirement of the last instruction.
     pub(super) fn run(&mut self, program: &Program, window: &RecordedWindow, cycles: &mut [f64]) {
         self.reset();
         self.ways.learn(&window.steps);
@@ -158,8 +158,9 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         self.retired
     }
 
-    /// Counts one executed instruction of the lead, which has `left` instructions left before it, and returns the
-    /// number of instructions left after it. At the end of the lead, the function starts the count of cycles.
+    /// Counts one executed instruction. `left` is the number of instructions of the window's lead that were left before
+    /// this instruction, and the function returns the number that are left after it. When the lead ends, the function
+    /// starts the count of cycles.
     #[inline(always)]
     fn lead(&mut self, left: u32, cycles: &mut [f64]) -> u32 {
         if left == 1 {
@@ -283,8 +284,8 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         }
     }
 
-    /// Retires an instruction whose results are available at `known`. Instructions retire in order, with at most
-    /// `retire_width` slots per turn.
+    /// Retires an instruction whose results are available at `known`. Instructions retire in program order, and at most
+    /// `retire_width` micro-operation slots retire per turn.
     #[inline(always)]
     fn retire(&mut self, prepared: &PreparedInstruction, known: T, loads: usize, room: T, waited: WaitCause) {
         let before = self.retired;
@@ -303,8 +304,9 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         self.watch.retire(&Retirement { dispatch, room, before, at: retired, waited, least, is_restart });
     }
 
-    /// Restarts the front end if the instruction is a mispredicted branch or a system call, and delays the dispatch or
-    /// the memory accesses of later instructions as far as the instruction requires it.
+    /// Delays later instructions after an instruction that requires it. After a mispredicted branch or a system call,
+    /// the function delays dispatch and restarts the front end. After a serializing instruction, it delays memory
+    /// accesses.
     #[inline(always)]
     fn restart(&mut self, prepared: &PreparedInstruction, end: T, is_mispredicted: bool) {
         self.is_restart = is_mispredicted || prepared.order == OrderingConstraint::SystemCall;

@@ -2,9 +2,9 @@
 //!
 //! The two paths of a branch usually reconverge soon. While a mispredicted branch waits for a cache miss, the core
 //! executes the wrong path, and often reaches instructions beyond the point of reconvergence. If the address of a load
-//! beyond this point does not depend on the instructions before it that differ between the paths, the wrong path issues
-//! that load early. The right path later finds the line of this load in flight. A simulator that only follows the right
-//! path serializes the two misses, although they overlap in a real core.
+//! beyond this point does not depend on instructions between the branch and this point, the wrong path issues that load
+//! early. The right path later finds the line of this load in flight. A simulator that only follows the right path
+//! serializes the two misses, although they overlap in a real core.
 //!
 //! Eyerman, Van den Steen, Heirman and Hur, "Simulating wrong-path instructions in decoupled functional-first
 //! simulation", ISPASS 2023, find the point of reconvergence in the instructions that follow on the right path. This
@@ -146,8 +146,8 @@ fn bit(register: Register) -> Registers {
 }
 
 /// Accesses that a wrong path issues early, in the order of the window. Each entry consists of the index of the access
-/// and the time at which its address is available on the wrong path. In lanes in which the branch completes before this
-/// time, the entry has a time that never comes.
+/// and the time at which its address is available on the wrong path. In lanes (memory configurations) in which the
+/// branch completes before this time, the time of the entry is a time that never comes.
 pub(super) struct Early<T> {
     loads: VecDeque<(usize, T)>,
 }

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | [`next_line`] | L1 | loads in ascending order | next line |
 //! | [`stride`] | L1 | addresses of each load instruction | address one stride ahead |
-//! | [`streams`] | L2 | lines that the first level requests, by page | some lines ahead, ascending or descending |
+//! | [`streams`] | L2 | lines that the first-level cache requests, by page | some lines ahead, ascending or descending |
 //!
 //! Source: Intel 64 and IA-32 Architectures Optimization Reference Manual, "Data Prefetching", sections on the
 //! first-level data cache and on the L2, which describe the DCU prefetcher, the instruction pointer-based stride

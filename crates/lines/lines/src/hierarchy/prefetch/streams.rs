@@ -22,8 +22,8 @@ const STEPS: u8 = 2;
 /// Maximum length of a step of a stream, in lines. Steps of more than one line occur because requests of neighbouring
 /// loads may arrive out of order. Intel's manual does not state this number.
 const LONGEST: i64 = 2;
-/// Number of recent requests that decides whether two streams run concurrently. They do if each of them has made a
-/// request among these.
+/// Number of last requests from which the streamer determines whether two streams run concurrently. They run
+/// concurrently if each of the two has made at least one of these requests.
 const RECENT: u64 = 64;
 
 /// Page that is tracked.
