@@ -28,7 +28,7 @@ pub(crate) fn gups(bytes: usize, rounds: u64) -> u64 {
     table.iter().fold(0, |sum: u64, word| sum.rotate_left(1) ^ word)
 }
 
-/// Cache line that contains the number of the next line of a cycle, and a payload.
+/// Element of a linked cycle, which takes one cache line. It contains the number of the next element, and a payload.
 #[derive(Clone, Copy)]
 struct Node {
     next: u64,

@@ -173,7 +173,7 @@ impl Cache {
         (left != 0).then(|| Line::from_entry(left))
     }
 
-    /// Removes a line and returns its flags, or `None` if the line is not in the cache.
+    /// Removes a line from the cache and returns the line's flags, or `None` if the line is not in the cache.
     #[inline]
     pub(crate) fn remove(&mut self, line: u64) -> Option<u64> {
         let set = self.set(line);

@@ -35,7 +35,8 @@ pub struct LineAccess {
     /// Bit mask with one bit for each placement of pages in near and far memory. A bit is set if the accessed page is
     /// near in that placement. The mask has a meaning only if memory served the access.
     pub near: u16,
-    /// Loads of page-table entries during the page walk of the access. Empty if the first-level TLB contained the page.
+    /// Counts of the loads of page-table entries that the page walk of the access needed. All counts are 0 if a TLB
+    /// contained the page.
     pub walk: WalkLoads,
 }
 
@@ -63,7 +64,8 @@ pub struct Prefetch {
     pub near: u16,
 }
 
-/// Modified line that the last-level cache evicted, so that it was written back to memory.
+/// Line that was written to memory: a modified line that the last-level cache evicted, or the line of a non-temporal
+/// store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteBack {
     /// Index in [`RecordedWindow::accesses`] of the access that caused the write-back.

@@ -6,8 +6,8 @@
 use super::time::LaneTime;
 use super::watch::WaitCause;
 
-/// Number of entries of the arrival table, a power of two. It is several times the number of buffers of any core, so
-/// that lines in flight seldom overwrite each other.
+/// Number of entries of the table of requested lines, a power of two. It is several times the number of buffers of any
+/// core, so that two lines in flight seldom map to the same entry.
 const ENTRIES: usize = 512;
 
 /// Requested line, with the times of its request and its arrival.
@@ -17,7 +17,7 @@ pub(super) struct Arrival<T> {
     /// Time at which the line arrives.
     pub(super) end: T,
     by: ArrivalKind,
-    /// Reason to report for a wait for this line, given by the level that serves it.
+    /// Reason that is reported if an instruction waits for this line. It follows from the level that serves the line.
     pub(super) waited: WaitCause,
 }
 

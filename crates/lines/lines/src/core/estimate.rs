@@ -29,7 +29,7 @@ pub enum EstimateError {
     Empty,
 }
 
-/// Recorded windows of one thread, with the cycles that each window took in several lanes.
+/// Recorded windows of one thread, with the cycles that each window took in several lanes (memory configurations).
 #[derive(Clone, Copy, Debug)]
 pub struct WindowSample<'a> {
     windows: &'a [WindowCycles],

@@ -23,7 +23,7 @@ pub(super) trait Memory<T: LaneTime> {
     /// available.
     fn load_entry(&mut self, at: T) -> T;
 
-    /// Shifts the time base of all stored times to `base`.
+    /// Makes all stored times relative to `base`, the new time base.
     fn rebase(&mut self, base: T);
 
     /// Discards all state of the previous window.

@@ -15,8 +15,8 @@ pub struct CoreParameters {
     pub dispatch_width: usize,
     /// Number of micro-operation slots that the core retires per turn.
     pub retire_width: usize,
-    /// Number of cycles of a turn, which is the interval at which the simulated thread can dispatch, retire and use
-    /// ports. It is 1, or more if another thread of the same core uses the other cycles.
+    /// Number of cycles of a turn. The simulated thread can dispatch, retire and use ports once per turn. The number is
+    /// 1, or more if another thread of the same core uses the other cycles.
     pub turn: f32,
     /// Number of slots of the reorder buffer.
     pub reorder_buffer: usize,
@@ -172,12 +172,14 @@ pub enum NearPages {
 pub struct MemoryParameters {
     /// Load-to-use latency in cycles.
     pub latency: f32,
-    /// Cycles for which each line, read or written, occupies the channel that reads and writes share. It is 64 B
-    /// divided by the bandwidth. 0 means unlimited bandwidth.
+    /// Cycles for which each line, read or written, occupies the memory's channel that reads and writes share. It is 64
+    /// B divided by the bandwidth. 0 means that this channel has unlimited bandwidth.
     pub interval: f32,
-    /// Cycles for which a line that is read occupies the channel for reads. 0 means unlimited bandwidth.
+    /// Cycles for which each line that is read occupies the memory's channel for reads. 0 means that this channel has
+    /// unlimited bandwidth.
     pub read_interval: f32,
-    /// Cycles for which a line that is written occupies the channel for writes. 0 means unlimited bandwidth.
+    /// Cycles for which each line that is written occupies the memory's channel for writes. 0 means that this channel
+    /// has unlimited bandwidth.
     pub write_interval: f32,
 }
 
@@ -206,7 +208,7 @@ impl MemoryParameters {
     }
 }
 
-/// Rounds cycles to multiples of 1/16, the resolution of all times in the model.
+/// Rounds a number of cycles to a multiple of 1/16, which is the resolution of all times in the core model.
 fn quantum(cycles: f64) -> f32 {
     ((cycles * 16.0).round() / 16.0) as f32
 }
@@ -214,7 +216,7 @@ fn quantum(cycles: f64) -> f32 {
 /// Reason why the core model rejects parameters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CoreError {
-    /// A number of entries of the core is out of its range.
+    /// The size of a queue or buffer, a width, or a number of ports is not 1 to 4096.
     #[error("{what} is {found}, but must be 1 to 4096")]
     Entries {
         /// Name of the parameter.
@@ -222,7 +224,7 @@ pub enum CoreError {
         /// Its value.
         found: usize,
     },
-    /// A number of cycles is out of its range.
+    /// A latency or an interval is not 0 to 1000000 cycles.
     #[error("{what} is {found} cycles, but must be 0 to 1000000")]
     Cycles {
         /// Name of the parameter.

@@ -10,8 +10,8 @@ use super::ring::Ring;
 use super::time::LaneTime;
 use crate::instruction::{Instruction, MemoryUse, OperationClass};
 
-/// Number of turns over which the rate of dispatch to ports is averaged. A scheduler of some hundred entries fills up
-/// within this time.
+/// Number of turns over which the rate of dispatch to ports is averaged. A turn is one cycle, or more if the core also
+/// executes another thread. A scheduler of some hundred entries fills up within this time.
 const CYCLES: usize = 16;
 
 /// Kind of operation, by the ports that execute it.
@@ -76,8 +76,8 @@ impl<T: LaneTime> PortRate<T> {
 
 /// Limits of the rates at which operations of each kind are dispatched.
 pub(super) struct PortRates<T> {
-    /// Limits by [`Kind`], except for `None`. The limits of integer and vector operations also apply to every kind
-    /// that shares their ports.
+    /// Rate limits of operations by [`Kind`], except for `None`. The limits of integer and vector operations also apply
+    /// to operations of other kinds that use the ports of integer or vector units.
     kinds: [PortRate<T>; 8],
     /// Limits of loads, of stores, of loads and stores together, of vector loads, and of vector stores.
     accesses: [PortRate<T>; 5],

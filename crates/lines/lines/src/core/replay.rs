@@ -1,4 +1,4 @@
-//! Execution of recorded windows in several lanes simultaneously.
+//! Execution of recorded windows in several lanes (memory configurations) simultaneously.
 
 use super::LANES;
 use super::account::{Accountant, CycleAccount};
@@ -10,7 +10,7 @@ use super::time::LaneTimes;
 use crate::instruction::CodeBlock;
 use crate::window::RecordedWindow;
 
-/// Result of the execution of one recorded window: its cycles in each lane.
+/// Result of the execution of one recorded window: the cycles that it takes in each lane (memory configuration).
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowCycles {
     /// Number of the window's thread.
@@ -23,7 +23,7 @@ pub struct WindowCycles {
     pub cycles: Vec<f64>,
 }
 
-/// Core that executes the windows of one recording, one after another, in up to 16 lanes.
+/// Core model that executes the windows of one recording, one after another, in up to 16 lanes (memory configurations).
 pub struct CoreReplay {
     machine: CoreModel<LaneTimes<LANES>, LaneMemory<LANES>, Accountant>,
     parameters: CoreParameters,
@@ -32,7 +32,8 @@ pub struct CoreReplay {
 }
 
 impl CoreReplay {
-    /// Creates a core with the given lanes. It keeps the cycle account of the lane with the index `accounted`.
+    /// Creates a core that executes windows in the given lanes (memory configurations). It keeps the cycle account
+    /// (cycles by cause) of the lane with the index `accounted`.
     ///
     /// # Errors
     /// If there is no lane or there are more than 16, if no lane has the index `accounted`, or if a parameter is out
@@ -71,7 +72,7 @@ impl CoreReplay {
         }
     }
 
-    /// Returns the cycle account of all executed windows, without the cycles of their leads.
+    /// Returns the cycle account (cycles by cause) of all executed windows, without the cycles of their leads.
     pub fn account(&self) -> CycleAccount {
         self.machine.watch.account()
     }

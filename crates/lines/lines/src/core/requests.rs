@@ -59,9 +59,9 @@ pub struct FarRequests {
 }
 
 impl FarRequests {
-    /// Creates a core model. `lane` determines which pages are far, and the latency of all far requests in a trace. The
-    /// intervals (bandwidth limits) of the lane's far memory are ignored, because the simulated network limits the
-    /// bandwidth.
+    /// Creates a core model for one memory configuration. `lane` determines which pages are far, and the latency of all
+    /// requests to far memory in a trace. The intervals (bandwidth limits) of the lane's far memory are ignored,
+    /// because the simulated network limits the bandwidth.
     ///
     /// # Errors
     /// If a parameter is out of its range.
@@ -83,8 +83,8 @@ impl FarRequests {
         Ok(FarRequests { tracer, player, parameters: parameters.clone(), program: Program::default() })
     }
 
-    /// Returns the far requests of a window, including the requests of its lead. `blocks` are the code blocks of the
-    /// recording.
+    /// Returns the requests of a window to far memory, including those of its lead (the first instructions, whose
+    /// cycles are not counted). `blocks` are the code blocks of the recording.
     ///
     /// # Panics
     /// If the window is inconsistent with its blocks. Windows that a [`Reader`](crate::recording::Reader) returns are

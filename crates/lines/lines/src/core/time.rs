@@ -2,10 +2,10 @@
 //! request whose completion determined it.
 //!
 //! Times are in cycles, in multiples of 1/16. Sums and maxima are exact while times are below 2^20 cycles. Rebasing
-//! ([`Time::minus`]) ensures this, unless a chain of dependent loads in flight takes more cycles. In this case, times
-//! are rounded to 24 bits.
+//! ([`LaneTime::minus`]) ensures this, unless a chain of dependent loads in flight takes more cycles. In this case,
+//! times are rounded to 24 bits.
 
-/// Time of an event, in each of several lanes.
+/// Time of an event in each of several lanes. A lane is a memory configuration that the core model simulates.
 pub(super) trait LaneTime: Copy {
     /// Beginning of the window.
     const START: Self;
@@ -47,7 +47,8 @@ pub(super) trait LaneTime: Copy {
 
 /// Time that never comes, in cycles.
 const NEVER: f32 = 1e30;
-/// Minimum time, in cycles, that rebasing preserves. It replaces all earlier times by this time.
+/// Minimum result of [`LaneTime::minus`], in cycles. That function makes times relative to a later time base, and
+/// replaces each earlier result by this minimum.
 const OLDEST: f32 = -524_288.0;
 
 /// Time of an event in `N` lanes. The type is aligned to 64 bytes so that a value spans as few cache lines as possible.

@@ -45,7 +45,8 @@ pub(super) struct Retirement<T> {
 
 /// Observer of a core.
 pub(super) trait CoreObserver<T: LaneTime> {
-    /// Called when the lead of a window is over, or when a window without a lead begins.
+    /// Called when the lead of a window has ended, or when a window without a lead begins. The lead consists of the
+    /// first instructions of a window, whose cycles are not counted.
     fn start(&mut self);
 
     /// Called when an instruction retires.
@@ -54,7 +55,7 @@ pub(super) trait CoreObserver<T: LaneTime> {
     /// Called for a line that is requested from memory at `begin` and arrives at `end`.
     fn read(&mut self, begin: T, end: T);
 
-    /// Called when the time base is shifted to `base`.
+    /// Called when the core makes all times relative to `base`, the new time base.
     fn rebase(&mut self, base: T);
 }
 

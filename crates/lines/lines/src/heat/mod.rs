@@ -17,7 +17,7 @@ use picture::HeatPicture;
 use ranges::RangeTotals;
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of address ranges in the totals. With ranges of 4 KiB, it covers 1 GiB.
+/// Maximum number of address ranges in the table of totals. If each range has 4 KiB, these ranges cover 1 GiB.
 const RANGES: usize = 1 << 18;
 
 /// Heat tables of a process while the program runs.
@@ -30,13 +30,13 @@ pub struct HeatCounts {
 /// Heat tables of a process in the form in which they are stored after the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeatTables {
-    /// Size of an address range of the totals, in bytes. It is a power of two of at least 4096.
+    /// Size of each address range in `ranges`, in bytes. It is a power of two of at least 4096.
     pub range_bytes: u64,
     /// Totals of the whole run by address range, in ascending order of addresses.
     pub ranges: Vec<RangeHeat>,
     /// Length of an epoch, in instructions of all threads together.
     pub epoch_instructions: u64,
-    /// Size of an address range in `epochs`, in bytes. It is a power of two of at least 4096.
+    /// Size of each address range in `epochs`, in bytes. It is a power of two of at least 4096.
     pub cell_bytes: u64,
     /// Heat of the address ranges in each epoch. Epochs are in order of time, from the beginning of the run. Within an
     /// epoch, ranges are in ascending order of addresses.

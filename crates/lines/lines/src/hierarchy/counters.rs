@@ -7,17 +7,21 @@ use serde::{Deserialize, Serialize};
 /// counted as accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheCounters {
-    /// Number of loads by the level that [`Served`] them: L1, L2, L3, a cache of another core, memory.
+    /// Number of loads by the level that served them, in the order of [`ServedBy`]: L1, L2, L3, a cache of another
+    /// core, memory.
     pub loads: [u64; 5],
-    /// Number of stores by the level that [`Served`] them. A store that bypasses the caches counts as served by memory.
-    /// However, it counts as served by L1 if a write-combining buffer was already gathering stores to its line.
+    /// Number of stores by the level that served them, in the order of [`ServedBy`]. A store that bypasses the caches
+    /// counts as served by memory. However, it counts as served by L1 if a write-combining buffer was already gathering
+    /// stores to its line.
     pub stores: [u64; 5],
     /// Number of lines written to memory: modified lines that the last-level cache evicted, and lines that were written
     /// by stores that bypass the caches.
     pub write_backs: u64,
-    /// Number of lines that hardware prefetchers requested, by the level that [`Served`] them.
+    /// Number of lines that hardware prefetchers requested, by the level that served them, in the order of
+    /// [`ServedBy`].
     pub prefetches: [u64; 5],
-    /// Number of code lines that missed the first-level instruction cache, by the level that [`Served`] them.
+    /// Number of code lines that missed the first-level instruction cache, by the level that served them, in the order
+    /// of [`ServedBy`].
     pub fetches: [u64; 5],
     /// Number of page walks.
     pub walks: u64,

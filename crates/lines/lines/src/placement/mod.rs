@@ -118,8 +118,8 @@ enum State {
     /// Share of near pages, in units of 2^-32. Page `n` is near if the whole part of `(n + 1) * share` is greater than
     /// the whole part of `n * share`.
     Interleaved(u64),
-    /// Near pages, far pages, and the capacity of near memory in pages. A page stays in its memory until the program
-    /// releases it, because Linux does not move pages without tiering.
+    /// Near pages, far pages, and the capacity of near memory in pages. A page stays in near or far memory until the
+    /// program releases it, because Linux does not move pages without tiering.
     FirstTouch {
         near: HashSet<u64>,
         far: HashSet<u64>,

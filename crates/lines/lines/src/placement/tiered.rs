@@ -38,7 +38,7 @@ struct Page {
     is_active: bool,
     /// Whether the page was used since it was put on its list.
     is_used: bool,
-    /// Whether the next use of the page is a hint fault, because the kernel has unmapped the page.
+    /// Whether the kernel has unmapped the page in order to sample its use, so that the next use causes a hint fault.
     is_sampled: bool,
     /// Number of the page's valid list entry. Entries of this page with smaller numbers are stale.
     entry: u64,

@@ -27,8 +27,8 @@ pub struct Processor {
     pub l1: CacheSize,
     /// Second-level cache of a core. It includes the lines of the first-level cache.
     pub l2: CacheSize,
-    /// Assignment of physical frames to pages, which determines the sets of the second-level cache to which their lines
-    /// map.
+    /// Assignment of physical frames to pages. It determines to which sets of the second-level cache the lines of a
+    /// page map.
     pub frames: PageFrames,
     /// Last-level cache, which a group of cores shares.
     pub l3: CacheSize,
@@ -51,10 +51,10 @@ pub struct Processor {
 /// How far the stream prefetcher runs ahead of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamReach {
-    /// Maximum number of lines that the prefetcher runs ahead.
+    /// Maximum number of lines that the stream prefetcher runs ahead of the program.
     pub lines: u32,
-    /// Maximum number of lines that the prefetcher runs ahead while another stream requests lines that the second-level
-    /// cache already contains.
+    /// Maximum number of lines that the stream prefetcher runs ahead of the program while another stream requests lines
+    /// that the second-level cache already contains.
     pub lines_beside_hits: u32,
     /// Whether the prefetcher continues into the next 4 KiB page.
     pub crosses_pages: bool,

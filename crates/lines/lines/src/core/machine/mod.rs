@@ -27,7 +27,8 @@ use super::watch::{CoreObserver, Retirement, WaitCause};
 use crate::instruction::{self, REGISTERS};
 use crate::window::RecordedWindow;
 
-/// Number of cycles after which the time base is shifted, so that times in 32-bit floating point remain exact.
+/// Number of cycles after which all times are made relative to a later time base, so that times in 32-bit floating
+/// point remain exact.
 const REBASE: f32 = 262_144.0;
 /// Line number that marks the absence of a line.
 const NO_LINE: u64 = u64::MAX;
@@ -324,7 +325,7 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         }
     }
 
-    /// Shifts the time base of all times in the core to the last dispatch time.
+    /// Makes all times that the core stores relative to the last dispatch time, which becomes the new time base.
     #[cold]
     fn rebase(&mut self) {
         let base = self.dispatch;
