@@ -32,8 +32,8 @@ pub(super) struct Stores<T> {
     length: u64,
     /// Number of stores since the beginning of the window.
     count: u64,
-    /// Sequence number plus 1 of the last store to each place. The index is a hash of the place's address, and 0 marks
-    /// an empty entry.
+    /// Sequence number plus 1 of the last store to each place (aligned group of 8 bytes in memory). The index is a hash
+    /// of the place's address, and 0 marks an empty entry.
     last: Vec<u64>,
     forward_latency: f32,
     load_latency: f32,

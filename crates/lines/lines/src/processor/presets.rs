@@ -39,8 +39,8 @@ pub(super) fn by_name(name: &str) -> Option<Processor> {
 }
 
 /// Returns an AMD processor with the given sizes. Its first-level cache has 32 KiB in 8 ways, and its second-level
-/// cache has 8 ways. Its last-level cache has 16 ways and holds the victims of a group of cores. One first-level TLB
-/// holds pages of all sizes.
+/// cache has 8 ways. Its last-level cache has 16 ways, and is a victim cache that a group of cores shares. One
+/// first-level TLB holds pages of all sizes.
 fn zen(
     name: &'static str,
     l2_kib: u64,
@@ -65,9 +65,9 @@ fn zen(
     }
 }
 
-/// Returns an Intel server processor since Skylake with the given sizes. Its last-level cache holds victims; its size
-/// is given as KiB per core, number of ways, and number of cores. Its first-level TLB for huge pages has 32 entries in
-/// 4 ways.
+/// Returns an Intel server processor since Skylake with the given sizes. Its last-level cache is a victim cache, whose
+/// size is given as KiB per core, number of ways, and number of cores. Its first-level TLB for huge pages has 32
+/// entries in 4 ways.
 fn intel(
     name: &'static str,
     l1: CacheSize,

@@ -239,8 +239,8 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         }
     }
 
-    /// Executes a step on the wrong path. Returns whether the wrong path can execute another step, because the time
-    /// limit is not reached and the reorder buffer is not full.
+    /// Executes a step on the wrong path. Returns whether the wrong path can execute another step. It cannot if the
+    /// mispredicted branch completes too soon, or if the reorder buffer is full.
     fn shadow_step(
         &mut self,
         shadow: &mut Shadow<T>,
