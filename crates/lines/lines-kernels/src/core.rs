@@ -1,13 +1,14 @@
-//! Loops that only the core limits, each by one latency or one throughput. They have no working set.
+//! Kernels whose speed depends only on the core: each loop is limited by one latency or one throughput of the core.
+//! They do not access a working set.
 
 use std::hint::black_box;
 use unrack_basis::SplitMix64;
 
-/// Operations per round.
+/// Number of operations that a kernel executes per round.
 const OPERATIONS: u64 = 1_000_000;
-/// Operations per iteration of a loop. There are enough of them to hide the loop's own counting.
+/// Number of operations per iteration of a kernel's loop, large enough that the cost of the loop counter is hidden.
 const UNROLLED: u64 = 8;
-/// Branches whose random bits are generated at once.
+/// Number of branches whose random bits are generated in one batch.
 const BRANCHES: usize = 8192;
 
 /// Returns the number of operations per round.
@@ -15,7 +16,7 @@ pub(crate) fn items(_bytes: usize) -> u64 {
     OPERATIONS
 }
 
-/// Applies an operation repeatedly to its own result.
+/// Applies an operation to its own previous result, [`OPERATIONS`] times per round, and returns the last result.
 #[inline(always)]
 fn chain<T>(rounds: u64, start: T, operation: impl Fn(T) -> T) -> T {
     let mut value = start;
@@ -63,8 +64,8 @@ pub(crate) fn float_divide(_bytes: usize, rounds: u64) -> u64 {
     chain(rounds, 1.0, |value: f64| value / a).to_bits()
 }
 
-/// Six independent chains of an addition and an exclusive or: twelve operations per item, executed at the full width
-/// of the core.
+/// Six independent chains of an addition and an exclusive or. An item consists of twelve operations, which the core can
+/// execute at its full width.
 pub(crate) fn wide(_bytes: usize, rounds: u64) -> u64 {
     let (a, b) = (black_box(0x9e37u64), black_box(0x7f4au64));
     let values =
@@ -72,7 +73,7 @@ pub(crate) fn wide(_bytes: usize, rounds: u64) -> u64 {
     values.iter().fold(0, |sum: u64, value| sum.rotate_left(1) ^ value)
 }
 
-/// Branches on random bits, half of which are mispredicted.
+/// Branches on random bits. The core mispredicts half of these branches.
 pub(crate) fn mispredict(_bytes: usize, rounds: u64) -> u64 {
     let (mut random, mut bits) = (SplitMix64::new(rounds), [0u8; BRANCHES]);
     let (mut zeros, mut ones) = (0u64, 0u64);
@@ -93,7 +94,7 @@ pub(crate) fn mispredict(_bytes: usize, rounds: u64) -> u64 {
     zeros.rotate_left(32) ^ ones
 }
 
-/// Chain of stores, each of which is loaded again.
+/// Chain of stores to one word. Each stored value is loaded again, and the loaded value plus 1 is stored next.
 pub(crate) fn forward(_bytes: usize, rounds: u64) -> u64 {
     // The barriers hide from the compiler that both indices are the same.
     let (to, from) = (black_box(5usize) % 64, black_box(5usize) % 64);

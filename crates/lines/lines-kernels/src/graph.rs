@@ -3,14 +3,16 @@
 
 use unrack_basis::SplitMix64;
 
-/// Edges per node.
+/// Number of edges per node of the graph.
 const DEGREE: usize = 12;
-/// Bytes per node: its edges, its offset and its state.
+/// Bytes of memory per node of the graph: the node's edges, its offset into the array of edges, and its state.
 const NODE_BYTES: usize = 4 * DEGREE + 8 + 16;
-/// Cumulative probabilities of the quadrants, in 1/256. The last quadrant ends at 256.
+/// Cumulative probabilities, in 1/256, that an R-MAT edge lies in each quadrant of the adjacency matrix. The cumulative
+/// probability of the fourth quadrant is 256/256 and is not stored.
 const QUADRANTS: [u8; 3] = [146, 195, 244];
 const DAMPING: f64 = 0.85;
-/// Number of edge buckets. One page of each is written at a time.
+/// Number of buckets to which [`SparseGraph::in_passes`] distributes the edges. This function writes to one page of
+/// each bucket at a time.
 const BUCKETS: usize = 256;
 
 /// Returns the number of edges of the graph.
@@ -18,19 +20,20 @@ pub(crate) fn items(bytes: usize) -> u64 {
     (nodes(bytes) * DEGREE) as u64
 }
 
-/// Returns the number of nodes, rounded down to a power of two.
+/// Returns the number of nodes of a graph that takes `bytes` bytes, rounded down to a power of two.
 fn nodes(bytes: usize) -> usize {
     1 << (bytes / NODE_BYTES).ilog2()
 }
 
-/// Edges grouped by one end (compressed sparse rows).
+/// Graph whose edges are grouped by the node at which they start (compressed sparse rows).
 pub struct SparseGraph {
     starts: Vec<u64>,
     neighbours: Vec<u32>,
 }
 
 impl SparseGraph {
-    /// Generates a random graph. The size in bytes includes the results of a kernel.
+    /// Generates a random R-MAT graph. `bytes` is the memory of the graph together with the results that a kernel
+    /// computes for its nodes.
     pub fn random(bytes: usize) -> SparseGraph {
         let nodes = nodes(bytes);
         let mut random = SplitMix64::new(4);
@@ -38,9 +41,9 @@ impl SparseGraph {
         SparseGraph::new(nodes, &edges)
     }
 
-    /// Generates the same graph in passes through memory, as a program does that sorts more data than fit into
-    /// memory: edges are first distributed to buckets of neighbouring nodes, and then each bucket is grouped
-    /// separately.
+    /// Generates the same graph as [`SparseGraph::random`], but in several passes through memory, like a program that
+    /// sorts more data than fit into memory. The first pass distributes the edges to buckets. A bucket holds the edges
+    /// of a range of successive nodes. The second pass groups the edges of each bucket by node.
     pub fn in_passes(bytes: usize) -> SparseGraph {
         let nodes = nodes(bytes);
         let bucket = (nodes / BUCKETS).max(1);
@@ -85,13 +88,14 @@ impl SparseGraph {
         self.starts.len() - 1
     }
 
-    /// Returns the other ends of a node's edges.
+    /// Returns the nodes to which the edges of `node` lead.
     pub fn neighbours(&self, node: u32) -> &[u32] {
         let node = node as usize;
         &self.neighbours[self.starts[node] as usize..self.starts[node + 1] as usize]
     }
 
-    /// Returns the distance of each node from `root`, or `u32::MAX` where there is no path.
+    /// Returns the distance of each node from `root` in edges, or `u32::MAX` for a node that cannot be reached from
+    /// `root`.
     fn distances(&self, root: u32) -> Vec<u32> {
         let mut distances = vec![u32::MAX; self.nodes()];
         distances[root as usize] = 0;
@@ -110,7 +114,8 @@ impl SparseGraph {
         distances
     }
 
-    /// Returns the ranks after one iteration, in which each node pulls the ranks of its neighbours.
+    /// Returns the ranks of all nodes after one PageRank iteration, in which each node sums the shares that it obtains
+    /// from its neighbours. `given` contains the share that each node gives to each neighbour.
     fn pulled(&self, given: &[f64]) -> Vec<f64> {
         let base = (1.0 - DAMPING) / self.nodes() as f64;
         let sum = |node| self.neighbours(node).iter().map(|from| given[*from as usize]).sum::<f64>();
@@ -118,7 +123,7 @@ impl SparseGraph {
     }
 }
 
-/// Generates an edge by choosing one quadrant of the adjacency matrix per level, with 8 bits of a random number each.
+/// Generates one R-MAT edge. At each level of recursion, 8 random bits select one quadrant of the adjacency matrix.
 fn edge(levels: u32, random: &mut SplitMix64) -> (u32, u32) {
     let (mut from, mut to, mut bits) = (0, 0, 0);
     for level in 0..levels {
@@ -130,7 +135,7 @@ fn edge(levels: u32, random: &mut SplitMix64) -> (u32, u32) {
     (from, to)
 }
 
-/// Searches from a different root in each round.
+/// Runs a breadth-first search of a graph from a different root node in each round.
 pub(crate) fn bfs(bytes: usize, rounds: u64) -> u64 {
     let graph = SparseGraph::random(bytes);
     let mut random = SplitMix64::new(5);
@@ -147,7 +152,7 @@ pub(crate) fn bfs(bytes: usize, rounds: u64) -> u64 {
     checksum
 }
 
-/// Iterates, starting from equal ranks.
+/// Runs one PageRank iteration per round, starting from equal ranks of all nodes.
 pub(crate) fn pagerank(bytes: usize, rounds: u64) -> u64 {
     let graph = SparseGraph::random(bytes);
     let mut degrees = vec![0u32; graph.nodes()];

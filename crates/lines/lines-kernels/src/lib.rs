@@ -1,9 +1,9 @@
 //! Small programs with a known memory access pattern: `unrack-lines-kernels NAME [SIZE] [--rounds N]`.
 //!
-//! A kernel is seeded, so that every run executes the same work, and prints a checksum. SIZE is its working set:
-//! `cache` (2 MiB), `memory` (64 MiB), or a number of bytes with `K`, `M` or `G`. Without `--rounds`, the number of
-//! rounds is chosen so that the total work is the same at each size: hundredths to tenths of a second on a core of
-//! 2020, if the working set is cached.
+//! A kernel uses fixed random seeds, so that every run executes the same work, and prints a checksum. SIZE is the size
+//! of its working set: `cache` (2 MiB), `memory` (64 MiB), or a number of bytes with `K`, `M` or `G`. Without
+//! `--rounds`, the program chooses the number of rounds so that the total work of a kernel is the same at each size. If
+//! the working set fits into the caches, this work takes between 0.01 s and 1 s on a core of the year 2020.
 #![forbid(unsafe_code)]
 
 mod core;
@@ -22,7 +22,7 @@ pub use graph::SparseGraph;
 use request::Request;
 use std::process::ExitCode;
 
-/// Runs the kernel that this process's command line names, and returns the exit code of the process.
+/// Runs the kernel that the command line of this process names, and returns the exit code of the process.
 pub fn run() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match Request::parse(&words) {

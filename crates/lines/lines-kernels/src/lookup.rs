@@ -1,37 +1,38 @@
-//! Lookups of keys: hash join, B-tree and binary search.
+//! Kernels that look up keys: hash join, B-tree and binary search.
 
 use std::collections::BTreeMap;
 use unrack_basis::{SplitMix64, mix};
 
-/// Returns the number of keys on the build side of a join. A third of the working set is the probe side, and the rest
-/// is the hash table, which is half full.
+/// Returns the number of keys from which a join builds its hash table. The hash table takes two thirds of the working
+/// set and is half full. The keys that probe the table take the remaining third.
 pub(crate) fn join_items(bytes: usize) -> u64 {
     table_slots(bytes) / 2
 }
 
-/// Returns the number of 16-byte slots of the hash table, a power of two.
+/// Returns the number of 16-byte slots of a join's hash table, which is a power of two.
 fn table_slots(bytes: usize) -> u64 {
     1 << (bytes * 2 / 3 / 16).ilog2()
 }
 
-/// Returns the number of lookups per round, which is the same at each size.
+/// Returns the number of lookups per round, which does not depend on the size of the working set.
 pub(crate) fn lookups(_bytes: usize) -> u64 {
     100_000
 }
 
-/// Returns the number of entries of a B-tree. If the standard library builds a tree from sorted entries, a leaf of
-/// 192 bytes holds 11 entries of 16 bytes, and inner nodes add a tenth: about 20 bytes per entry.
+/// Returns the number of entries of a B-tree that takes `bytes` bytes, at about 20 bytes per entry. If the standard
+/// library builds a tree from sorted entries, each leaf of 192 bytes holds 11 entries of 16 bytes, and the inner nodes
+/// add a tenth of the memory of the leaves.
 fn entries(bytes: usize) -> u64 {
     (bytes / 20) as u64
 }
 
-/// Returns the number of words of a sorted array.
+/// Returns the number of 8-byte words of a sorted array that takes `bytes` bytes.
 fn words(bytes: usize) -> u64 {
     (bytes / 8) as u64
 }
 
-/// Joins two relations on a key: builds a hash table with linear probing from one relation and probes it with the
-/// other.
+/// Joins two relations on a key. It builds a hash table with linear probing from the rows of one relation, and looks up
+/// each key of the other relation in this table.
 pub(crate) fn join(bytes: usize, rounds: u64) -> u64 {
     let slots = table_slots(bytes);
     let keys = join_items(bytes);
@@ -49,7 +50,8 @@ pub(crate) fn join(bytes: usize, rounds: u64) -> u64 {
     })
 }
 
-/// Returns the slot of a key, or the empty slot where it belongs. Key 0 marks an empty slot.
+/// Returns the slot that holds `key`, or, if the table lacks `key`, the empty slot into which it has to be inserted. A
+/// slot with key 0 is empty.
 fn find(table: &[(u64, u64)], key: u64) -> usize {
     let mask = table.len() - 1;
     let mut slot = mix(key) as usize & mask;
@@ -59,7 +61,7 @@ fn find(table: &[(u64, u64)], key: u64) -> usize {
     slot
 }
 
-/// Looks up random keys, half of which are in the tree.
+/// Looks up random keys in a B-tree. Half of these keys are in the tree.
 pub(crate) fn btree(bytes: usize, rounds: u64) -> u64 {
     let entries = entries(bytes);
     let map: BTreeMap<u64, u64> = (0..entries).map(|key| (2 * key, key)).collect();
@@ -70,7 +72,7 @@ pub(crate) fn btree(bytes: usize, rounds: u64) -> u64 {
     })
 }
 
-/// Searches for random keys.
+/// Searches for random keys in a sorted array.
 pub(crate) fn binary_search(bytes: usize, rounds: u64) -> u64 {
     let words = words(bytes);
     let sorted: Vec<u64> = (0..words).map(|word| word * 7).collect();

@@ -1,29 +1,30 @@
-//! Matrices: dense and sparse products, and a stencil.
+//! Kernels on matrices and grids: dense and sparse products, and a stencil.
 
 use std::hint::black_box;
 use unrack_basis::SplitMix64;
 
-/// Rows and columns of a block.
+/// Number of rows, and of columns, of a block of a dense matrix.
 const BLOCK: usize = 32;
 /// Nonzero entries per row of the sparse matrix.
 const ROW_ENTRIES: usize = 16;
 
-/// Returns the number of rows of each of three square matrices, a multiple of the block.
+/// Returns the number of rows of three equal square matrices that take `bytes` bytes together, a multiple of [`BLOCK`].
 fn rows(bytes: usize) -> usize {
     (((bytes / 24) as f64).sqrt() as usize / BLOCK).max(1) * BLOCK
 }
 
-/// Returns the number of multiplications per row of the product.
+/// Returns the number of multiplications that one row of the matrix product needs.
 pub(crate) fn row_items(bytes: usize) -> u64 {
     (rows(bytes) * rows(bytes)) as u64
 }
 
-/// Returns the number of multiplications per row of blocks of the product.
+/// Returns the number of multiplications that one row of blocks of the matrix product needs.
 pub(crate) fn blocked_items(bytes: usize) -> u64 {
     row_items(bytes) * BLOCK as u64
 }
 
-/// Returns the number of nonzero entries of the sparse matrix. A row takes 12 bytes per entry and 24 more.
+/// Returns the number of nonzero entries of a sparse matrix. A row takes 12 bytes for each of its entries and 24 bytes
+/// for the rest.
 pub(crate) fn sparse_items(bytes: usize) -> u64 {
     (sparse_rows(bytes) * ROW_ENTRIES) as u64
 }
@@ -32,7 +33,7 @@ fn sparse_rows(bytes: usize) -> usize {
     bytes / (ROW_ENTRIES * 12 + 24)
 }
 
-/// Returns the number of points of each of two grids.
+/// Returns the number of points of each of the two grids of the stencil kernel, which take `bytes` bytes together.
 pub(crate) fn stencil_items(bytes: usize) -> u64 {
     (side(bytes) * side(bytes)) as u64
 }
@@ -61,7 +62,8 @@ impl Matrix {
         &self.values[row * self.rows..][..self.rows]
     }
 
-    /// Adds one row of `a b`, with one column of `b` after another.
+    /// Adds one row of the product `a b` to this matrix. It computes each element from one row of `a` and one column of
+    /// `b`.
     fn add_row(&mut self, a: &Matrix, b: &Matrix, row: usize) {
         let rows = self.rows;
         for column in 0..rows {
@@ -71,7 +73,7 @@ impl Matrix {
         }
     }
 
-    /// Adds one row of blocks of `a b`.
+    /// Adds one row of blocks of the product `a b` to this matrix.
     fn add_block_row(&mut self, a: &Matrix, b: &Matrix, first: usize) {
         let rows = self.rows;
         for (inner, column) in
@@ -93,7 +95,7 @@ impl Matrix {
     }
 }
 
-/// Multiplies matrices by the definition, one row of the product per round.
+/// Multiplies two matrices as in the definition of the product. Each round computes one row of the product.
 pub(crate) fn naive(bytes: usize, rounds: u64) -> u64 {
     let rows = rows(bytes);
     let (a, b, mut c) = (Matrix::random(rows, 1), Matrix::random(rows, 2), Matrix::zero(rows));
@@ -101,7 +103,7 @@ pub(crate) fn naive(bytes: usize, rounds: u64) -> u64 {
     c.checksum()
 }
 
-/// Multiplies matrices in blocks, one row of blocks per round.
+/// Multiplies two matrices in blocks. Each round computes one row of blocks of the product.
 pub(crate) fn blocked(bytes: usize, rounds: u64) -> u64 {
     let rows = rows(bytes);
     let (a, b, mut c) = (Matrix::random(rows, 1), Matrix::random(rows, 2), Matrix::zero(rows));
@@ -109,7 +111,7 @@ pub(crate) fn blocked(bytes: usize, rounds: u64) -> u64 {
     c.checksum()
 }
 
-/// Multiplies a matrix with random columns by a vector, repeatedly.
+/// Multiplies a sparse matrix by a vector, repeatedly. The nonzero entries of the matrix are in random columns.
 pub(crate) fn sparse(bytes: usize, rounds: u64) -> u64 {
     let rows = sparse_rows(bytes);
     let mut random = SplitMix64::new(3);

@@ -1,17 +1,17 @@
-//! Random accesses: updates of a table, and chains of dependent loads.
+//! Kernels with random accesses: updates of a table, and chains of dependent loads.
 
 use std::hint::black_box;
 use unrack_basis::SplitMix64;
 
 const LINE: usize = 64;
 
-/// Returns the number of words of a table, rounded down to a power of two, which is the number of updates per round
-/// of [`gups`].
+/// Returns the number of 8-byte words of a table that takes `bytes` bytes, rounded down to a power of two. [`gups`]
+/// executes one update per round for each word.
 pub(crate) fn words(bytes: usize) -> u64 {
     1 << (bytes / 8).ilog2()
 }
 
-/// Returns the number of loads per round of a chase, which is the same at each size.
+/// Returns the number of loads per round of a pointer chase, which does not depend on the size of the working set.
 pub(crate) fn steps(_bytes: usize) -> u64 {
     100_000
 }
@@ -28,14 +28,14 @@ pub(crate) fn gups(bytes: usize, rounds: u64) -> u64 {
     table.iter().fold(0, |sum: u64, word| sum.rotate_left(1) ^ word)
 }
 
-/// Line that points to another one, with a payload.
+/// Element of a linked cycle, which takes one cache line. It contains the number of the next element, and a payload.
 #[derive(Clone, Copy)]
 struct Node {
     next: u64,
     payload: [u64; 7],
 }
 
-/// Links all lines in one random cycle.
+/// Creates as many cache lines as fit into `bytes` bytes, linked into one random cycle.
 fn ring(bytes: usize) -> Vec<Node> {
     let lines = bytes / LINE;
     let order = shuffled(lines, 2);
@@ -46,7 +46,7 @@ fn ring(bytes: usize) -> Vec<Node> {
     ring
 }
 
-/// Shuffles the numbers below `count` by the method of Fisher and Yates.
+/// Returns the numbers below `count` in random order (Fisher-Yates shuffle).
 pub(crate) fn shuffled(count: usize, seed: u64) -> Vec<u32> {
     let mut random = SplitMix64::new(seed);
     let mut numbers: Vec<u32> = (0..count as u32).collect();
@@ -56,7 +56,7 @@ pub(crate) fn shuffled(count: usize, seed: u64) -> Vec<u32> {
     numbers
 }
 
-/// Follows the cycle from one position.
+/// Follows the cycle of lines from one position, so that each load depends on the previous one.
 pub(crate) fn chase(bytes: usize, rounds: u64) -> u64 {
     let ring = black_box(ring(bytes));
     let mut at = 0;
@@ -66,7 +66,7 @@ pub(crate) fn chase(bytes: usize, rounds: u64) -> u64 {
     at
 }
 
-/// Follows the cycle from eight positions simultaneously.
+/// Follows the cycle of lines from eight positions simultaneously, so that eight independent loads are in flight.
 pub(crate) fn chases(bytes: usize, rounds: u64) -> u64 {
     const CHASES: usize = 8;
     let ring = black_box(ring(bytes));
@@ -77,7 +77,7 @@ pub(crate) fn chases(bytes: usize, rounds: u64) -> u64 {
     at.iter().fold(0, |sum: u64, at| sum.rotate_left(8) ^ at)
 }
 
-/// Follows the cycle and sums the payloads of the nodes.
+/// Follows the cycle of lines from one position and sums their payloads.
 pub(crate) fn list(bytes: usize, rounds: u64) -> u64 {
     let ring = black_box(ring(bytes));
     let (mut at, mut sum) = (0, 0u64);

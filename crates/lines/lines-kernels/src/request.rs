@@ -2,8 +2,8 @@
 
 use crate::table::{AccessKernel, KERNELS};
 
-/// Names of sizes, in bytes. The first exceeds the second level of current processors but fits into their last level,
-/// and the second exceeds the last level.
+/// Names of working-set sizes, with the sizes in bytes. `cache` exceeds the second-level cache of current processors
+/// but fits into their last-level cache, and `memory` exceeds the last-level cache.
 const SIZES: [(&str, usize); 2] = [("cache", 2 << 20), ("memory", 64 << 20)];
 /// Minimum and maximum working set, in bytes.
 const BYTES: std::ops::RangeInclusive<usize> = 64 << 10..=16 << 30;

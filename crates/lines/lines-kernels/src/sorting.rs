@@ -1,13 +1,14 @@
-//! Sorting of random words.
+//! Kernels that sort random words.
 
 use unrack_basis::SplitMix64;
 
-/// Returns the number of words of a working set.
+/// Returns the number of 8-byte words to sort if the working set is one array of `bytes` bytes.
 pub(crate) fn items(bytes: usize) -> u64 {
     (bytes / 8) as u64
 }
 
-/// Returns the number of words of a working set that also contains a second array of the same size.
+/// Returns the number of 8-byte words to sort if the working set consists of two equal arrays, with `bytes` bytes
+/// together.
 pub(crate) fn merge_items(bytes: usize) -> u64 {
     (bytes / 16) as u64
 }
@@ -17,12 +18,12 @@ fn random_words(count: u64, round: u64) -> Vec<u64> {
     (0..count).map(|_| random.next_u64()).collect()
 }
 
-/// Combines some words of a sorted array into a checksum.
+/// Combines every 997th word of a sorted array into a checksum.
 fn folded(checksum: u64, words: &[u64]) -> u64 {
     words.iter().step_by(997).fold(checksum, |sum, word| sum.rotate_left(1) ^ word)
 }
 
-/// Sorts different words in each round, by `sort_unstable`.
+/// Sorts an array by `sort_unstable` in each round, with different random words each time.
 pub(crate) fn sort(bytes: usize, rounds: u64) -> u64 {
     (0..rounds).fold(0, |checksum, round| {
         let mut words = random_words(items(bytes), round);
@@ -31,13 +32,13 @@ pub(crate) fn sort(bytes: usize, rounds: u64) -> u64 {
     })
 }
 
-/// Sorts different words in each round, by merging.
+/// Sorts an array by merging in each round, with different random words each time.
 pub(crate) fn merge_sort(bytes: usize, rounds: u64) -> u64 {
     (0..rounds).fold(0, |checksum, round| folded(checksum, &merged(random_words(merge_items(bytes), round))))
 }
 
-/// Sorts bottom-up by merging runs of 1, 2, 4, ... words (Knuth, TAOCP vol. 3, algorithm 5.2.4 S, without merging
-/// from both ends).
+/// Sorts words bottom-up by merging sorted runs of 1, 2, 4, ... words (Knuth, TAOCP vol. 3, algorithm 5.2.4 S, but
+/// without merging from both ends).
 fn merged(words: Vec<u64>) -> Vec<u64> {
     let (mut from, mut to) = (words.clone(), words);
     let mut run = 1;

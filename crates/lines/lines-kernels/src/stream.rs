@@ -1,15 +1,16 @@
-//! STREAM (McCalpin, "Memory bandwidth and machine balance in current high performance computers", 1995).
+//! Kernels of the STREAM benchmark (McCalpin, "Memory bandwidth and machine balance in current high performance
+//! computers", 1995).
 
 use std::hint::black_box;
 
 const SCALAR: f64 = 3.0;
 
-/// Returns the number of elements of each of the three arrays, which is the number of items per round.
+/// Returns the number of elements of each of the three STREAM arrays, which is also the number of items per round.
 pub(crate) fn items(bytes: usize) -> u64 {
     (bytes / 24) as u64
 }
 
-/// Arrays `a`, `b` and `c`.
+/// Arrays `a`, `b` and `c` of STREAM.
 struct Arrays {
     a: Vec<f64>,
     b: Vec<f64>,
@@ -22,7 +23,8 @@ impl Arrays {
         Arrays { a: vec![1.0; elements], b: vec![2.0; elements], c: vec![0.5; elements] }
     }
 
-    /// Runs `rounds` rounds and returns the sum of samples of all arrays. Each round first changes one element.
+    /// Runs `round` `rounds` times and returns a checksum of samples of the three arrays. The first elements of `a` and
+    /// `c` change before each round.
     fn rounds(mut self, rounds: u64, mut round: impl FnMut(&mut Arrays)) -> u64 {
         for n in 0..rounds {
             self.a[0] = n as f64;
@@ -34,10 +36,11 @@ impl Arrays {
     }
 }
 
-/// Copies `a` to `c` in a loop, as in STREAM. The library's copy is not used, because it may bypass the caches.
+/// Copies `a` to `c` in a loop, as in STREAM. The copy function of the standard library is not used, because it may
+/// bypass the caches.
 pub(crate) fn copy(bytes: usize, rounds: u64) -> u64 {
-    // The compiler would convert a plain copy loop to a call of `memcpy`. Adding a zero that it does not know
-    // prevents this, and its cost is negligible compared with the memory accesses.
+    // The compiler would convert a plain copy loop to a call of `memcpy`. The loop therefore combines each element with
+    // a zero whose value the compiler does not know. The cost of this is negligible compared with the memory accesses.
     let zero = black_box(0u64);
     Arrays::new(bytes).rounds(rounds, |arrays| {
         for (c, a) in arrays.c.iter_mut().zip(&arrays.a) {
@@ -46,7 +49,7 @@ pub(crate) fn copy(bytes: usize, rounds: u64) -> u64 {
     })
 }
 
-/// Writes multiples of `c` to `b`.
+/// Writes `SCALAR * c` to `b`.
 pub(crate) fn scale(bytes: usize, rounds: u64) -> u64 {
     Arrays::new(bytes).rounds(rounds, |arrays| {
         for (b, c) in arrays.b.iter_mut().zip(&arrays.c) {
@@ -55,7 +58,7 @@ pub(crate) fn scale(bytes: usize, rounds: u64) -> u64 {
     })
 }
 
-/// Writes sums of `a` and `b` to `c`.
+/// Writes `a + b` to `c`.
 pub(crate) fn add(bytes: usize, rounds: u64) -> u64 {
     Arrays::new(bytes).rounds(rounds, |arrays| {
         for ((c, a), b) in arrays.c.iter_mut().zip(&arrays.a).zip(&arrays.b) {
@@ -64,7 +67,7 @@ pub(crate) fn add(bytes: usize, rounds: u64) -> u64 {
     })
 }
 
-/// Writes sums of `b` and multiples of `c` to `a`.
+/// Writes `b + SCALAR * c` to `a`.
 pub(crate) fn triad(bytes: usize, rounds: u64) -> u64 {
     Arrays::new(bytes).rounds(rounds, |arrays| {
         for ((a, b), c) in arrays.a.iter_mut().zip(&arrays.b).zip(&arrays.c) {

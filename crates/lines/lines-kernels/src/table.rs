@@ -6,13 +6,14 @@ use crate::{core, graph, lookup, matrix, pointers, sorting, stream, text};
 pub(crate) struct AccessKernel {
     /// Name on the command line.
     pub(crate) name: &'static str,
-    /// Description of the work of a round.
+    /// Description of the work of a round, for the help.
     pub(crate) about: &'static str,
-    /// Number of items of work per round, given the working set in bytes.
+    /// Function that returns the number of items of work per round for a working set of the given bytes.
     pub(crate) items: fn(usize) -> u64,
-    /// Number of items of a run without `--rounds`.
+    /// Number of items of work of a run whose command line lacks `--rounds`.
     pub(crate) usual_items: u64,
-    /// Runs on a working set of this many bytes, for this many rounds, and returns a checksum.
+    /// Function that runs the kernel, given the bytes of the working set and the number of rounds. It returns a
+    /// checksum.
     pub(crate) run: fn(usize, u64) -> u64,
 }
 

@@ -1,23 +1,24 @@
-//! Streams that are read once: a histogram of keys, and the search for a string.
+//! Kernels that read a stream once per round: a histogram of keys, and the search for a string.
 
 use std::hint::black_box;
 use unrack_basis::SplitMix64;
 
 const WORDS: [&str; 8] = ["rack ", "memory ", "line ", "load ", "stored ", "latent ", "far ", "near "];
-/// Word that is missing in the text, but whose beginning is frequent.
+/// Text to search for. The searched text does not contain it, but often contains its beginning.
 const MISSING: &str = "memory latency ";
 
-/// Returns the number of keys. Keys of 4 bytes take three quarters of the working set, and the counts take the rest.
+/// Returns the number of keys of the histogram. The keys of 4 bytes take three quarters of the working set, and the
+/// counters take the last quarter.
 pub(crate) fn histogram_items(bytes: usize) -> u64 {
     (bytes / 16 * 3) as u64
 }
 
-/// Returns the number of bytes of the text.
+/// Returns the number of bytes of the text that a search reads per round.
 pub(crate) fn search_items(bytes: usize) -> u64 {
     bytes as u64
 }
 
-/// Counts how often each key occurs.
+/// Counts how often each random key occurs.
 pub(crate) fn histogram(bytes: usize, rounds: u64) -> u64 {
     let bins = bytes / 16;
     let mut random = SplitMix64::new(1);
@@ -30,7 +31,8 @@ pub(crate) fn histogram(bytes: usize, rounds: u64) -> u64 {
     counts.iter().fold(0, |sum: u64, count| sum.rotate_left(3) ^ u64::from(*count))
 }
 
-/// Searches a text for a word that does not occur in it, and counts its first word.
+/// Searches a text for a string that does not occur in it. The returned checksum sums the number of matches and the
+/// length of the text over all rounds.
 pub(crate) fn string_search(bytes: usize, rounds: u64) -> u64 {
     let text = text(bytes);
     (0..rounds).map(|_| black_box(&text).matches(MISSING).count() as u64 + text.len() as u64).sum()

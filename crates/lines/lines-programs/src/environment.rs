@@ -1,13 +1,15 @@
-//! Environment of a program that QEMU runs.
+//! Environment variables of a program that runs under QEMU.
 //!
-//! QEMU passes its own environment on. Variables of the dynamic loader would also act on QEMU itself, so it gets them as
-//! options (`-E NAME=VALUE`).
+//! QEMU passes its own environment on to the program. Variables of the dynamic loader (`LD_*`) would also act on QEMU
+//! itself. Therefore QEMU receives these variables as options (`-E NAME=VALUE`), which it sets only for the program.
 
 use std::ffi::CString;
 
-/// Splits an environment into the variables that QEMU gets, and its options for the others.
+/// Splits the environment of a program into the variables that are set for QEMU, and the options (`-E`) of QEMU for the
+/// variables of the dynamic loader.
 ///
-/// QEMU hands variables on in the reverse of their order (`envlist_setenv` inserts at the head): they are reversed here.
+/// This function reverses the order of the variables, because QEMU reverses it again when it passes the variables to
+/// the program (`envlist_setenv` inserts at the head of a list).
 pub fn split(environment: Vec<CString>) -> (Vec<CString>, Vec<CString>) {
     let (mut kept, mut options) = (Vec::new(), Vec::new());
     for variable in environment.into_iter().rev() {
@@ -21,7 +23,8 @@ pub fn split(environment: Vec<CString>) -> (Vec<CString>, Vec<CString>) {
     (kept, options)
 }
 
-/// Tells whether a variable acts on the dynamic loader. One with a comma cannot be an option: QEMU would split it.
+/// Returns whether a variable has to be passed as an option, because it acts on the dynamic loader. A variable that
+/// contains a comma stays in the environment, because QEMU would split the option at the comma.
 fn is_of_loader(variable: &CString) -> bool {
     variable.as_bytes().starts_with(b"LD_") && !variable.as_bytes().contains(&b',')
 }

@@ -1,12 +1,15 @@
-//! Programs as the kernel would execute them: the command runs the first under QEMU, the plugin those that a program starts.
+//! Finds the file and the arguments that the Linux kernel would use to execute a program, so that QEMU can run the
+//! program instead. `lines-run` starts the first program under QEMU, and the plugin inside QEMU starts the programs
+//! that this program executes.
 //!
-//! It is a crate because of linkage: the plugin, a library inside QEMU, must not contain `lines-run`, which is outside; and
-//! `lines`, which both use, knows no files.
+//! This code is a separate crate because both the plugin and `lines-run` need it. The plugin is a library that QEMU
+//! loads, so it must not contain `lines-run`, which runs outside QEMU. It is not a part of the crate `lines`, which the
+//! plugin and `lines-run` also use, because `lines` does not access files.
 //!
-//! | module | tells |
+//! | module | determines |
 //! |---|---|
-//! | [`program`] | which file runs, with which arguments; and what QEMU cannot run |
-//! | [`environment`] | which variables QEMU itself must not see |
+//! | [`program`] | which file runs with which arguments, and which programs QEMU cannot run |
+//! | [`environment`] | which variables of the environment must not be set for QEMU itself |
 #![forbid(unsafe_code)]
 
 mod environment;

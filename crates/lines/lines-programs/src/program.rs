@@ -1,4 +1,4 @@
-//! What the kernel would do with a file that is to be executed, and whether QEMU can do the same.
+//! Determines how the Linux kernel would execute a file, and whether QEMU can run the same program.
 
 use rustix::fs::{Access, AtFlags, CWD, accessat, getxattr};
 use rustix::process::geteuid;
@@ -8,30 +8,31 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-/// Scripts that may name each other as interpreters: the kernel's limit (`exec_binprm`).
+/// Maximum number of nested scripts, each of which is the interpreter of the previous one. It is the limit of the Linux
+/// kernel (`exec_binprm`).
 const DEEPEST: usize = 5;
-/// Bytes of a script's first line that the kernel reads (`BINPRM_BUF_SIZE`).
+/// Maximum number of bytes of a script's first line that the kernel reads (`BINPRM_BUF_SIZE`).
 const LINE: usize = 256;
 
-/// Program that QEMU can run, with the arguments that the kernel would give it.
+/// Program that QEMU can run, with the arguments that the kernel would pass to it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ResolvedProgram {
-    /// Path of the file, or of the interpreter of a script.
+    /// Path of the executable file. If the original file is a script, this is the path of the script's interpreter.
     pub path: CString,
-    /// Arguments, the program's name first.
+    /// Arguments, beginning with the program's name.
     pub arguments: Vec<CString>,
 }
 
-/// Reason why a program is left to the kernel.
+/// Reason why the kernel has to execute a program without QEMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftToKernel {
-    /// File that the kernel will refuse to execute.
+    /// The kernel will refuse to execute the file.
     Refused,
-    /// Program that may be executed but not read.
+    /// The process may execute the file but not read it.
     Unreadable,
-    /// Program that gets rights from its file: QEMU could not give them.
+    /// The program obtains privileges from its file (setuid, setgid or capabilities), which QEMU cannot grant.
     Privileged,
-    /// Program of another processor, or no program.
+    /// The file is a program for another processor, or not a program.
     Foreign,
 }
 
@@ -47,10 +48,11 @@ impl LeftToKernel {
     }
 }
 
-/// Finds the program that the kernel would run for this file, following scripts to their interpreters.
+/// Finds the program that the kernel would run for the file `path`. If the file is a script, this program is the
+/// script's interpreter.
 ///
 /// # Errors
-/// Why the file is left to the kernel.
+/// The reason why QEMU cannot run the file.
 pub fn resolve(path: CString, arguments: Vec<CString>) -> Result<ResolvedProgram, LeftToKernel> {
     let mut program = ResolvedProgram { path, arguments };
     for _ in 0..=DEEPEST {
@@ -67,7 +69,8 @@ pub fn resolve(path: CString, arguments: Vec<CString>) -> Result<ResolvedProgram
     Err(LeftToKernel::Foreign)
 }
 
-/// Returns a path that QEMU does not take for an option.
+/// Returns the path of a program in a form that QEMU does not parse as an option: if the path begins with `-`, the
+/// function prepends `./`.
 pub fn no_option(path: CString) -> CString {
     if !path.as_bytes().starts_with(b"-") {
         return path;
@@ -77,7 +80,7 @@ pub fn no_option(path: CString) -> CString {
 
 fn open(path: &Path) -> Result<File, LeftToKernel> {
     accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).map_err(|_| LeftToKernel::Refused)?;
-    // A pipe would wait for its other end.
+    // Opening a pipe would block until another process opens its other end.
     let metadata = path.metadata().map_err(|_| LeftToKernel::Refused)?;
     if !metadata.is_file() {
         return Err(LeftToKernel::Refused);
@@ -97,8 +100,8 @@ fn is_privileged(path: &Path, metadata: &Metadata) -> bool {
     is_setuid || is_setgid || has_capabilities && !geteuid().is_root()
 }
 
-/// Returns a script's interpreter with its arguments: the rest of the line as one, the script, and the script's own
-/// (`load_script` in Linux's fs/binfmt_script.c).
+/// Returns the interpreter that the first line of a script names. Its arguments are the rest of the line as one
+/// argument, the path of the script, and the arguments of the script (`load_script` in Linux's fs/binfmt_script.c).
 fn interpreted(line: &[u8], script: ResolvedProgram) -> Option<ResolvedProgram> {
     let line = line.split(|&byte| byte == b'\n' || byte == 0).next()?.trim_ascii();
     let end = line.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(line.len());
@@ -114,7 +117,7 @@ fn interpreted(line: &[u8], script: ResolvedProgram) -> Option<ResolvedProgram> 
     Some(ResolvedProgram { path, arguments })
 }
 
-/// Tells whether a file begins as a 64-bit executable or position-independent program for x86-64.
+/// Returns whether a file begins with the header of a 64-bit executable or position-independent program for x86-64.
 fn is_elf(beginning: &[u8]) -> bool {
     const X86_64: [u8; 2] = 62u16.to_le_bytes();
     beginning.len() >= 64
@@ -123,7 +126,8 @@ fn is_elf(beginning: &[u8]) -> bool {
         && beginning[18..20] == X86_64
 }
 
-/// Tells whether the dynamic loader that a program asks for is there, if it asks for one.
+/// Returns whether the dynamic loader that an ELF file names exists. It also returns true if the file names no dynamic
+/// loader.
 fn has_interpreter(file: &File, header: &[u8]) -> bool {
     const INTERPRETER: u32 = 3;
     let number = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |sum, &byte| sum << 8 | u64::from(byte));

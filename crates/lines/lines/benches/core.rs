@@ -1,8 +1,9 @@
-//! Cost of the core model in nanoseconds per instruction, for Zen 3 with 16 lanes.
+//! Benchmark of the core model: nanoseconds of simulation per instruction, for the Zen 3 core with 16 memory lanes.
 //!
-//! Run it with `cargo bench -p unrack-lines --bench core`. It prints the minimum of several passes over one window
-//! for each workload: *integer* consists of additions, *hits* loads from the first level in every third instruction,
-//! *stream* loads a prefetched line every 24 instructions, and *misses* has a miss every 10 instructions.
+//! Run it with `cargo bench -p unrack-lines --bench core`. For each of four workloads, it prints the minimum over
+//! several executions of one recorded window. *integer* consists of additions. In *hits*, every third instruction loads
+//! from the first-level cache. *stream* loads a prefetched line every 24 instructions. *misses* loads a line from
+//! memory every 10 instructions.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -14,7 +15,7 @@ const STEPS: u32 = 4000;
 const PASSES: usize = 15;
 
 fn main() {
-    // `cargo test` also runs benchmarks, to check that they work, so it does less.
+    // `cargo test` also runs this benchmark, but only to check that it works. Fewer steps suffice for this.
     let (steps, passes) =
         if std::env::args().any(|word| word == "--test") { (10, 1) } else { (STEPS, PASSES) };
     println!("{:>10}{:>16}", "program", "ns/instruction");
@@ -40,7 +41,7 @@ fn main() {
     }
 }
 
-/// Returns a block of `instructions` instructions, the first `loads` of which are loads.
+/// Returns a code block of `instructions` instructions. Its first `loads` instructions are loads.
 fn block(instructions: u8, loads: u8) -> CodeBlock {
     let one = |number: u8| Instruction {
         address: [if number < loads { GENERAL } else { 0 }, 0],
@@ -59,7 +60,8 @@ fn block(instructions: u8, loads: u8) -> CodeBlock {
     CodeBlock { pc: 0, bytes, instructions, ending: BlockEnding::Conditional }
 }
 
-/// Returns a window that repeats one block. Memory serves the first `misses` of its loads.
+/// Returns a recorded window that repeats `block` `steps` times. In each repetition, memory serves the first `misses`
+/// loads, and the first-level cache serves the others.
 fn window(block: &CodeBlock, steps: u32, misses: usize, prefetches: u32) -> RecordedWindow {
     let mut window = RecordedWindow::default();
     let loads = block.instructions.iter().filter(|one| one.memory == MemoryUse::Load).count();

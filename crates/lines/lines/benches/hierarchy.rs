@@ -1,7 +1,8 @@
-//! Cost of an access to the simulated caches in nanoseconds, by the level that serves it.
+//! Benchmark of the simulated caches: nanoseconds of simulation per access, for working sets that different cache
+//! levels serve.
 //!
-//! Run it with `cargo bench -p unrack-lines --bench hierarchy`. Each pass accesses one working set cyclically, and
-//! the minimum over the passes is printed. Under `cargo test` it does less.
+//! Run it with `cargo bench -p unrack-lines --bench hierarchy`. Each pass accesses one working set cyclically. The
+//! benchmark prints the minimum over the passes. Under `cargo test`, it executes fewer accesses and passes.
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 
 use std::hint::black_box;

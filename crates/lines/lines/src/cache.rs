@@ -1,34 +1,34 @@
 //! Set-associative array of line numbers with flags, in true LRU order.
 //!
-//! The ways of a set are stored from the most to the least recently used. The order therefore needs no extra storage,
-//! and a search begins with the likeliest way.
+//! The ways of a set are stored in order, from the most to the least recently used line. The LRU order therefore needs
+//! no extra storage, and a search begins with the way that most likely holds the line.
 //!
-//! Departure: real first-level caches approximate LRU by a tree of bits, and last levels use insertion policies that
-//! no vendor documents. Both approximate LRU, so it stands for them.
+//! Departure: real first-level caches approximate LRU by a tree of bits, and real last-level caches use insertion
+//! policies that no vendor documents. This model uses true LRU instead, because both kinds of policy approximate LRU.
 
-/// log2 of the bytes of a line.
+/// Binary logarithm of the bytes of a cache line.
 pub(crate) const LINE_SHIFT: u32 = 6;
-/// log2 of the lines of a page.
+/// Binary logarithm of the number of lines of a page.
 const PAGE_LINES: u32 = 6;
-/// log2 of the pages in a run of consecutive physical frames.
+/// Binary logarithm of the number of pages in a run of consecutive physical frames.
 const RUN_PAGES: u32 = 6;
 
-/// Flag of a present line. An entry of 0 is empty.
+/// Flag that is set in each entry that holds a line. An empty entry is 0.
 const PRESENT: u64 = 1;
 /// Flag of a line that is newer than the copy in memory or in the next level.
 pub(crate) const MODIFIED: u64 = 2;
 /// Flag of a line that no other private cache holds: MESI's states M and E.
 pub(crate) const EXCLUSIVE: u64 = 4;
-/// Flag of a first-level line that a prefetcher brought and that no access has used yet.
+/// Flag of a line in a first-level cache that a prefetcher requested and that no access has used yet.
 pub(crate) const UNUSED: u64 = 8;
 
 const FLAG_BITS: u32 = 8;
 const FLAGS: u64 = (1 << FLAG_BITS) - 1;
 
-/// Line that is in a cache, or was evicted from it.
+/// Cache line that is in a cache, or was evicted from a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// Address divided by 64.
+    /// Address of the line, divided by 64.
     pub number: u64,
     /// Combination of [`MODIFIED`] and [`EXCLUSIVE`].
     pub flags: u64,
@@ -41,18 +41,19 @@ impl Line {
     }
 }
 
-/// Mapping from a line number to a set.
+/// Mapping from a line number to a set of a cache.
 #[derive(Clone, Debug)]
 enum SetIndex {
     /// Low bits of the line number, as in private caches.
     Low { mask: u64 },
-    /// Low bits of the physical address: the bits of the line within its page, and a hash of the page number, which
-    /// stands for the physical frame that the kernel assigned.
+    /// Low bits of the physical address. They consist of the position of the line within its page, and of a hash of the
+    /// page number in place of the physical frame that the kernel assigned to the page.
     Physical { mask: u64 },
-    /// Low bits, with all higher bits folded in by exclusive or, as in last levels with a power of two of slices. An
-    /// aligned run of as many lines as there are sets fills every set exactly once.
+    /// Low bits of the line number, combined with all higher bits by exclusive or, as in last-level caches whose number
+    /// of slices is a power of two. If a cache has n sets, an aligned run of n lines maps exactly one line to each set.
     Folded { bits: u32, mask: u64 },
-    /// Remainder of a division by an arbitrary number of sets. `multiplier` is 2^128 / `sets`, rounded up.
+    /// Remainder of the line number divided by the number of sets, which is arbitrary. `multiplier` is 2^128 / `sets`,
+    /// rounded up.
     Remainder { sets: u64, multiplier: u128 },
 }
 
@@ -74,8 +75,8 @@ impl SetIndex {
     }
 }
 
-/// Returns a number that stands for the physical frame of a page. Pages come in runs of consecutive frames, and each
-/// run begins at an arbitrary frame, because Linux hands pages to a core in batches of up to 63 (mm/page_alloc.c,
+/// Returns the simulated physical frame of a page. Runs of 64 consecutive pages have consecutive frames, and each run
+/// begins at a pseudorandom frame, because Linux allocates pages to a core in batches of up to 63 (mm/page_alloc.c,
 /// `zone_batchsize`).
 #[inline(always)]
 fn frame_of(page: u64) -> u64 {
@@ -109,8 +110,8 @@ impl Cache {
         Cache::with_index(sets, ways, SetIndex::Low { mask: sets - 1 })
     }
 
-    /// Creates an empty private cache that is indexed by the low bits of the physical address, with all pages treated
-    /// as 4 KiB pages. `sets` is a power of two.
+    /// Creates an empty private cache that is indexed by the low bits of the simulated physical address, as if all
+    /// pages had 4 KiB. `sets` is a power of two.
     pub(crate) fn physical(sets: u64, ways: u32) -> Cache {
         assert!(sets.is_power_of_two(), "the sets of a private cache are checked to be a power of two");
         Cache::with_index(sets, ways, SetIndex::Physical { mask: sets - 1 })
@@ -139,7 +140,8 @@ impl Cache {
         &mut self.entries[first..first + self.ways]
     }
 
-    /// Makes a line the most recently used and returns its flags, or `None` if the line is not in the cache.
+    /// Makes a line the most recently used line of its set, and returns its flags. Returns `None` if the line is not in
+    /// the cache.
     #[inline(always)]
     pub(crate) fn touch(&mut self, line: u64) -> Option<&mut u64> {
         let wanted = line << FLAG_BITS | FLAGS;
@@ -159,8 +161,8 @@ impl Cache {
         Some(&mut set[way])
     }
 
-    /// Inserts a line, which must not be in the cache, as the most recently used. Returns the line that was evicted
-    /// for it.
+    /// Inserts a line, which must not be in the cache yet, as the most recently used line of its set. Returns the line
+    /// that this insertion evicted, if the set was full.
     #[inline]
     pub(crate) fn insert(&mut self, line: u64, flags: u64) -> Option<Line> {
         debug_assert!(self.find(line).is_none(), "line {line:#x} is in the cache already");
@@ -171,7 +173,7 @@ impl Cache {
         (left != 0).then(|| Line::from_entry(left))
     }
 
-    /// Removes a line and returns its flags, or `None` if the line is not in the cache.
+    /// Removes a line from the cache and returns the line's flags, or `None` if the line is not in the cache.
     #[inline]
     pub(crate) fn remove(&mut self, line: u64) -> Option<u64> {
         let set = self.set(line);
@@ -188,7 +190,8 @@ impl Cache {
     }
 }
 
-/// Moves the last entry to the front. It does so by exchanges, which are faster than `memmove` for a few entries.
+/// Moves the last entry of a slice to the front. The function exchanges entries one by one, which is faster than
+/// `memmove` for a few entries.
 #[inline(always)]
 fn move_to_front(entries: &mut [u64]) {
     let mut carried = entries[entries.len() - 1];

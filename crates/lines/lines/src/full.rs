@@ -1,16 +1,17 @@
-//! Fully associative set of numbers in true LRU order, for TLBs that consist of a single set.
+//! Fully associative set of page numbers in true LRU order, for TLBs that consist of a single set.
 //!
-//! The cost of an access does not depend on the capacity. A doubly linked list orders the slots from the most to the
-//! least recently used, and an open-addressing hash table with linear probing finds the slot of a number.
+//! The run time of an access does not depend on the capacity of the set. A doubly linked list orders the slots from the
+//! most to the least recently used number, and an open-addressing hash table with linear probing finds the slot of a
+//! number.
 
-/// Index that stands for no slot.
+/// Index that marks the absence of a slot.
 const NONE: u16 = u16::MAX;
 
-/// LRU set of at most 16384 numbers.
+/// Set of at most 16384 numbers in LRU order.
 #[derive(Clone, Debug)]
 pub(crate) struct LruSet {
     slots: Vec<Slot>,
-    /// Slots in use.
+    /// Number of slots in use.
     used: usize,
     newest: u16,
     oldest: u16,
@@ -33,8 +34,8 @@ impl LruSet {
         LruSet { slots: vec![slot; capacity as usize], used: 0, newest: NONE, oldest: NONE, table }
     }
 
-    /// Makes a number the most recently used and returns whether the set already contained it. A number that was
-    /// missing is inserted; if the set is full, the least recently used number is evicted for it.
+    /// Makes a number the most recently used number, and returns whether the set already contained it. A missing number
+    /// is inserted. If the set is full, this insertion evicts the least recently used number.
     #[inline]
     pub(crate) fn touch(&mut self, number: u64) -> bool {
         if let Some(place) = self.place(number) {
@@ -93,8 +94,8 @@ impl LruSet {
         let slot = self.oldest;
         let mut hole = self.place(self.slots[slot as usize].number).expect("a number has its place");
         self.unlink(slot);
-        // Knuth, 6.4, algorithm R: an entry behind the hole moves into it, unless its home position lies between the
-        // two.
+        // Knuth, 6.4, algorithm R: an entry after the hole moves into the hole, unless the home position of this entry
+        // lies between the hole and the entry.
         let mut place = hole;
         loop {
             self.table[hole] = NONE;

@@ -1,21 +1,23 @@
-//! Decoded instructions: the inputs that each one waits for, and the results that others wait for.
+//! Decoded instructions: for each instruction, the inputs for which it waits, and the results for which later
+//! instructions wait.
 
-/// Register of the core model. 0 stands for no register; [`GENERAL`], [`VECTOR`] and [`FLAGS`] number the others.
+/// Number of a register of the core model. 0 means no register; the other numbers begin at [`GENERAL`], [`VECTOR`] and
+/// [`FLAGS`].
 pub type Register = u8;
 
-/// First of 16 general registers.
+/// Number of the first of 16 general registers.
 pub const GENERAL: Register = 1;
-/// First of 32 vector registers.
+/// Number of the first of 32 vector registers.
 pub const VECTOR: Register = 17;
-/// Register of the condition flags.
+/// Number of the register of the condition flags.
 pub const FLAGS: Register = 49;
-/// Number of register values, including 0 for no register.
+/// Number of values of a [`Register`], including 0, which means no register.
 pub const REGISTERS: usize = 50;
 
-/// Execution class of an instruction, from which a processor's tables give its latency.
+/// Execution class of an instruction. The tables of a processor contain the latency of each class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OperationClass {
-    /// No execution unit is used: `nop`, a move that register renaming eliminates, or a zeroing idiom.
+    /// Instruction that uses no execution unit: `nop`, a move that register renaming eliminates, or a zeroing idiom.
     Nothing,
     /// Integer or logic operation, address computation, or move from memory or between general registers.
     Integer,
@@ -25,7 +27,7 @@ pub enum OperationClass {
     Divide32,
     /// Integer division of 64 bits.
     Divide64,
-    /// Integer or logic operation, shuffle or move of vector registers.
+    /// Integer operation, logic operation, shuffle or move on vector registers.
     Vector,
     /// Floating-point addition, comparison or conversion.
     FloatAdd,
@@ -37,9 +39,9 @@ pub enum OperationClass {
     Cross,
     /// Jump, call or return.
     Branch,
-    /// Atomic read-modify-write, `mfence` or `cpuid`. Later memory accesses wait for it.
+    /// Atomic read-modify-write, `mfence` or `cpuid`. Later memory accesses wait until this instruction has completed.
     Serializing,
-    /// System call. The pipeline is empty when execution continues after it.
+    /// System call. The pipeline is empty when execution continues after the system call.
     SystemCall,
 }
 
@@ -60,10 +62,10 @@ pub enum MemoryUse {
     Prefetch,
 }
 
-/// Way in which control leaves a block.
+/// Kind of control transfer at the end of a basic block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BlockEnding {
-    /// Falls through to the next block in memory.
+    /// Fall-through to the next block in memory.
     Falls,
     /// Jump or call with a fixed target.
     Jump,
@@ -75,26 +77,27 @@ pub enum BlockEnding {
     Return,
 }
 
-/// Instruction as the core model sees it.
+/// Instruction in the form that the core model uses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Instruction {
-    /// Registers from which the addresses of its accesses are computed.
+    /// Registers from which the addresses of the instruction's memory accesses are computed.
     pub address: [Register; 2],
-    /// Registers that the operation reads in addition to those of the addresses.
+    /// Registers that the operation reads in addition to the registers of its addresses.
     pub sources: [Register; 4],
-    /// Registers that it writes. The stack pointer of a push, pop, call or return is left out, because a stack engine
-    /// computes it during decoding (Agner Fog, microarchitecture.pdf, "Stack engine") and no instruction waits for
-    /// it.
+    /// Registers that the instruction writes. The stack pointer that a push, pop, call or return changes is not
+    /// included. The reason is that a stack engine computes the stack pointer during decoding (Agner Fog,
+    /// microarchitecture.pdf, "Stack engine"), so that no instruction waits for it.
     pub targets: [Register; 3],
     /// Execution class.
     pub operation: OperationClass,
-    /// Micro-operations that take slots of the issue width and of the reorder buffer; at least 1.
+    /// Number of micro-operations, at least 1. Each of them takes one slot of the issue width and one slot of the
+    /// reorder buffer.
     pub slots: u8,
-    /// Memory access.
+    /// Memory access of the instruction.
     pub memory: MemoryUse,
 }
 
-/// Basic block: instructions that are entered only at the first one.
+/// Basic block: sequence of instructions that control enters only at its first instruction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CodeBlock {
     /// Address of the first instruction.
@@ -103,7 +106,7 @@ pub struct CodeBlock {
     pub bytes: u32,
     /// Instructions in program order.
     pub instructions: Vec<Instruction>,
-    /// Way in which control leaves the block.
+    /// Kind of control transfer at the end of the block.
     pub ending: BlockEnding,
 }
 

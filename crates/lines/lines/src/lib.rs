@@ -2,18 +2,18 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`core`](mod@core) | out-of-order core: cycles of a window, with memory at several distances at once |
-//! | [`heat`] | how often each page was requested from memory, over time |
+//! | [`core`](mod@core) | out-of-order core: cycles that a recorded window takes with several memory configurations |
+//! | [`heat`] | how often the lines of each page were requested from memory, over time |
 //! | [`hierarchy`] | caches, TLBs and coherence: which level serves each access |
-//! | [`instruction`] | decoded instructions, and blocks of them |
-//! | [`placement`] | which pages are near and which are far |
+//! | [`instruction`] | decoded instructions, and basic blocks of instructions |
+//! | [`placement`] | which pages are in near memory and which are in far memory |
 //! | [`processor`] | cache and TLB sizes, by the processor's name |
 //! | [`recording`] | file of recorded windows, written while a program runs |
 //! | [`summary`] | totals of a process over its whole run |
-//! | [`window`] | recorded stretch of one thread: blocks, accesses, and the level that served each access |
+//! | [`window`] | recorded interval of one thread: code blocks, accesses, and the level that served each access |
 //!
-//! The crate reads no clock, no file system and no property of the host, because a program's run is an input. The
-//! same recording therefore gives the same result on every machine. See docs/decisions/0018-lines.md.
+//! The crate does not read a clock, the file system or any property of the host; its input is the recorded run of a
+//! program. The same recording therefore gives the same result on every machine. See docs/decisions/0018-lines.md.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 

@@ -1,4 +1,5 @@
-//! Summary of a process that ran under the recorder: totals over its whole run, in addition to its recorded windows.
+//! Summary of a process that ran under the recorder. It contains totals over the whole run of the process, whereas the
+//! recording contains windows of the run.
 
 use crate::hierarchy::CacheCounters;
 use crate::placement::MovedBytes;
@@ -13,34 +14,37 @@ pub struct Summary {
     pub parent: u32,
     /// Path of the program.
     pub program: String,
-    /// Way in which the record ended.
+    /// Event at which the recording of the program ended.
     pub ending: RecordEnding,
     /// Start time of the instrumented run, in nanoseconds of `CLOCK_MONOTONIC`.
     pub start_ns: u64,
     /// Time from start to end of the instrumented run, in nanoseconds.
     pub wall_ns: u64,
-    /// System calls of all threads.
+    /// Number of system calls of all threads.
     pub system_calls: u64,
-    /// Number of 4 KiB pages that were accessed for the first time since they were mapped. In a native run, each such
-    /// access is a page fault.
+    /// Number of first accesses to 4 KiB pages after these pages were mapped. In a native run, each such access is a
+    /// page fault.
     pub new_pages: u64,
     /// Threads in the order in which they start.
     pub threads: Vec<ThreadSummary>,
     /// Description of the windows in the recording.
     pub sample: SampleSummary,
-    /// Misses to memory by function, most frequent first. Empty if the program has no symbol table.
+    /// Number of misses to memory by function. The function with the most misses is the first one. Empty if the program
+    /// has no symbol table.
     pub functions: Vec<Named>,
-    /// Misses to memory by named memory region, such as a file, the heap or the stack; most frequent first.
+    /// Number of misses to memory by named memory region, such as a file, the heap or the stack. The region with the
+    /// most misses is the first one.
     pub mappings: Vec<Named>,
-    /// Traffic that each placement caused by moving memory, in the order of the mask bits.
+    /// Traffic that each placement caused by moving memory between near and far memory, in the order of the placements
+    /// in the header of the recording.
     pub moved: Vec<MovedBytes>,
-    /// Programs that the process started and that ran outside the recorder.
+    /// Programs that the process started and that ran without the recorder.
     pub left: Vec<LeftProgram>,
     /// Reason why the recording stopped early; `None` if it is complete.
     pub error: Option<String>,
 }
 
-/// Way in which a record ended.
+/// Event at which the recording of a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordEnding {
@@ -48,7 +52,8 @@ pub enum RecordEnding {
     Exit,
     /// The process replaced itself by another program with `execve`.
     Exec,
-    /// The process was killed or is still running: this record was written during the run and no later one followed.
+    /// The process was killed or is still running. This summary was written during the run, and no later summary
+    /// followed.
     Killed,
 }
 
@@ -57,55 +62,58 @@ pub enum RecordEnding {
 pub struct ThreadSummary {
     /// Number of the thread, counted from 0 in the order in which threads start.
     pub thread: u32,
-    /// Instructions executed.
+    /// Number of instructions that the thread executed.
     pub instructions: u64,
-    /// Cache counts of the whole run: accesses by the level that served them, and the traffic that they caused.
+    /// Cache counts of the whole run: number of accesses by the level that served them, and the memory traffic that
+    /// they caused.
     pub caches: CacheCounters,
-    /// Loads. An instruction counts once for each line that it loads from.
+    /// Number of loads. An instruction counts once for each cache line from which it loads.
     pub loads: u64,
-    /// Stores. An instruction counts once for each line that it stores to.
+    /// Number of stores. An instruction counts once for each cache line to which it stores.
     pub stores: u64,
-    /// Branches that the predictor processed: jumps, calls and returns in windows, and in the stretches before
-    /// windows that train the predictor.
+    /// Number of branches that the simulated branch predictor processed. These are the jumps, calls and returns in
+    /// windows, and in the intervals before windows that train the predictor.
     pub branches: u64,
-    /// Mispredicted branches among [`branches`](Self::branches).
+    /// Number of mispredicted branches among [`branches`](Self::branches).
     pub mispredicted: u64,
-    /// Software prefetches executed. The simulated caches do not see them, because their addresses are not known.
+    /// Number of software prefetches that the thread executed. The simulated caches ignore them, because their
+    /// addresses are not known.
     pub software_prefetches: u64,
-    /// Instructions from the beginning of one window of this thread to the beginning of the next.
+    /// Number of instructions from the beginning of one window of this thread to the beginning of its next window.
     pub period: u64,
-    /// Windows of this thread in the recording.
+    /// Number of windows of this thread in the recording.
     pub windows: u64,
 }
 
-/// Windows of all threads together.
+/// Properties of the recorded windows of all threads together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SampleSummary {
-    /// Instructions that a window counts, excluding its lead.
+    /// Number of instructions of a window, excluding its lead.
     pub window: u64,
-    /// Instructions of the lead before each window, which fill the pipeline.
+    /// Number of instructions of the lead, which is executed before the counted part of each window to fill the
+    /// pipeline of the core model.
     pub lead: u64,
-    /// Windows in the recording.
+    /// Number of windows in the recording.
     pub windows: u64,
 }
 
 /// Misses of one function or one memory region.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Named {
-    /// Its name.
+    /// Name of the function or memory region.
     pub name: String,
-    /// Loads and stores that were served by memory.
+    /// Number of loads and stores that memory served.
     pub misses: u64,
-    /// Address ranges, as first address and end, that the region had when an access to it missed. Empty for a
-    /// function.
+    /// Address ranges, as first address and end, that the memory region had when accesses to it missed the caches.
+    /// Empty for a function.
     pub ranges: Vec<(u64, u64)>,
 }
 
-/// Program that ran outside the recorder.
+/// Program that a recorded process started and that ran without the recorder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftProgram {
     /// Path of the executable.
     pub path: String,
-    /// Human-readable reason.
+    /// Human-readable reason why the program ran without the recorder.
     pub reason: String,
 }

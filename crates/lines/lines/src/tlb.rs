@@ -1,4 +1,4 @@
-//! TLBs of a core, and the page-table loads of a page walk.
+//! TLBs of a core, and the loads of page-table entries during a page walk.
 //!
 //! Departure: the paging-structure caches, which hold upper levels of the page table (Intel, Software Developer's
 //! Manual, volume 3, 4.10.3), have the same size for every processor, because vendors do not publish their sizes.
@@ -7,18 +7,18 @@ use crate::cache::Cache;
 use crate::full::LruSet;
 use crate::processor::{Processor, TlbSize};
 
-/// log2 of the bytes of a page: 4 KiB and 2 MiB.
+/// Binary logarithm of the bytes of a small page (4 KiB) and of a huge page (2 MiB).
 const SMALL: u32 = 12;
 const HUGE: u32 = 21;
-/// Address bits that one level of the page table translates.
+/// Number of address bits that one level of the page table translates.
 const LEVEL: u32 = 9;
 /// Bit that distinguishes the number of a huge page from that of a small page.
 const HUGE_MARK: u64 = 1 << 50;
-/// Address of the page tables in the model, above every address of a program. Successive levels are 2^[`TABLE_LEVEL`]
-/// bytes apart.
+/// Address of the page tables in the model, which is above all addresses of a program. The tables of successive levels
+/// are 2^[`TABLE_LEVEL`] bytes apart.
 pub(crate) const TABLES: u64 = 1 << 60;
 const TABLE_LEVEL: u32 = 56;
-/// Levels of a page table.
+/// Number of levels of a page table.
 const LEVELS: u32 = 4;
 
 /// TLBs of a core.
@@ -27,9 +27,11 @@ pub(crate) struct Tlb {
     small: NearPages,
     huge: Option<NearPages>,
     second: NearPages,
-    /// Paging-structure caches: entries of the second, third and fourth level of the page table.
+    /// Paging-structure caches. They hold entries of the second, third and fourth level of the page table, counted from
+    /// the leaves.
     upper: [Cache; 3],
-    /// Number of the last 4 KiB page that was translated. Most accesses repeat it, so it is checked first.
+    /// Number of the last 4 KiB page that was translated. Because most accesses are to the same page as the previous
+    /// access, the model checks this page first.
     last: u64,
 }
 
@@ -49,7 +51,8 @@ impl NearPages {
         }
     }
 
-    /// Makes a page the most recently used of its set and returns whether the TLB contained it.
+    /// Makes a page the most recently used page of its set, and returns whether the TLB already contained it. A missing
+    /// page is inserted.
     #[inline]
     fn touch(&mut self, page: u64) -> bool {
         match self {
@@ -72,7 +75,8 @@ pub(crate) enum TranslationResult {
     First,
     /// The second-level TLB contained the page.
     Second,
-    /// A page walk loads these entries of the page table. The [`u8`] is their number.
+    /// No TLB contained the page. A page walk loads the entries of the page table at these addresses. The [`u8`] is the
+    /// number of entries.
     Walk([u64; LEVELS as usize], u8),
 }
 
@@ -87,7 +91,7 @@ impl Tlb {
         }
     }
 
-    /// Creates a TLB for tests that contains every page, so that no access walks.
+    /// Creates a TLB for tests that contains every page that tests use, so that no access causes a page walk.
     #[cfg(test)]
     pub(crate) fn never_walking() -> Tlb {
         let size = TlbSize { entries: 1 << 14, ways: 1 };
@@ -98,18 +102,18 @@ impl Tlb {
         tlb
     }
 
-    /// Returns whether the last access was to the same 4 KiB page.
+    /// Returns whether the last translated address is in the same 4 KiB page as `address`.
     #[inline(always)]
     pub(crate) fn is_last(&self, address: u64) -> bool {
         address >> SMALL == self.last
     }
 
-    /// Forgets the last page, because its page size may have changed.
+    /// Discards the stored last page, because its page size may have changed.
     pub(crate) fn forget_last(&mut self) {
         self.last = u64::MAX;
     }
 
-    /// Translates an address and updates the TLBs.
+    /// Translates an address and updates the TLBs. `is_huge` states whether the address is in a 2 MiB page.
     pub(crate) fn translate(&mut self, address: u64, is_huge: bool) -> TranslationResult {
         self.last = address >> SMALL;
         let page = if is_huge { address >> HUGE | HUGE_MARK } else { address >> SMALL };
@@ -123,13 +127,14 @@ impl Tlb {
         }
     }
 
-    /// Returns the page-table entries that a walk loads: those below the lowest level that is cached.
+    /// Returns the page-table entries that a page walk loads. These are the entries below the lowest level that a
+    /// paging-structure cache holds.
     fn walk(&mut self, address: u64, is_huge: bool) -> TranslationResult {
         let mut entries = [0; LEVELS as usize];
         let mut count = 0;
         for level in u32::from(is_huge)..LEVELS {
             let number = address >> (SMALL + level * LEVEL);
-            // Leaf entries are cached in the TLB and not in the paging-structure caches.
+            // TLBs hold leaf entries, and paging-structure caches hold only entries of upper levels.
             if level > u32::from(is_huge) {
                 let known = &mut self.upper[level as usize - 1];
                 if known.touch(number).is_some() {

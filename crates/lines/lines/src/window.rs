@@ -1,116 +1,122 @@
-//! Recorded stretch of one thread: its blocks in execution order, and the level that served each access.
+//! Recorded window: an interval of the execution of one thread. It contains the executed code blocks in order, and the
+//! level that served each memory access.
 
-/// Level or device that served an access.
+/// Cache level, other core's cache, or memory that served an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ServedBy {
     /// First-level data cache.
     L1,
-    /// Second level.
+    /// Second-level cache of the core.
     L2,
-    /// Last level.
+    /// Last-level cache.
     L3,
-    /// Cache of another core, which held the line modified or held the only copy.
+    /// Cache of another core, which held a modified copy or the only copy of the line.
     Peer,
-    /// Memory. [`LineAccess::near`] gives the placements for which it is near memory.
+    /// Near or far memory. [`LineAccess::near`] states in which placements it is near memory.
     Memory,
 }
 
-/// Access of one instruction to one line. An access that crosses a line boundary is recorded as two.
+/// Memory access of one instruction to one cache line. An access that crosses the boundary of a line is recorded as two
+/// accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineAccess {
-    /// Index of the instruction in its block.
+    /// Index of the accessing instruction in its code block.
     pub instruction: u16,
-    /// Address of the first byte.
+    /// Address of the first accessed byte.
     pub address: u64,
-    /// Number of bytes, 1 to 64. All of them are in one line.
+    /// Number of accessed bytes, 1 to 64. All of these bytes are in one line.
     pub bytes: u8,
-    /// Whether it is a store. A [`MemoryUse::Modify`](crate::instruction::MemoryUse::Modify) is recorded as a load
-    /// and a store.
+    /// Whether the access is a store. A [`MemoryUse::Modify`](crate::instruction::MemoryUse::Modify) is recorded as a
+    /// load and a store.
     pub is_store: bool,
-    /// Level that served it. A prefetched line counts as found in the level that the prefetch filled, even if it had
-    /// not yet arrived; the core model computes the arrival from [`Prefetch`].
+    /// Level that served the access. If the line was prefetched, this is the level into which the prefetcher fetched
+    /// it, even if the line had not arrived yet; the core model computes the time of arrival from [`Prefetch`].
     pub served: ServedBy,
-    /// Bit mask of the placements in which the page is near. It matters only where the request reached memory.
+    /// Bit mask with one bit for each placement of pages in near and far memory. A bit is set if the accessed page is
+    /// near in that placement. The mask has a meaning only if memory served the access.
     pub near: u16,
-    /// Page walk of the access, by the levels that served its page-table loads. Empty if a TLB contained the page.
+    /// Counts of the loads of page-table entries that the page walk of the access needed. All counts are 0 if a TLB
+    /// contained the page.
     pub walk: WalkLoads,
 }
 
-/// Loads of a page walk, counted by the level that served them.
+/// Number of loads of page-table entries during a page walk, by the level that served them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WalkLoads {
     /// Whether the second-level TLB contained the page.
     pub is_second_level_hit: bool,
-    /// Loads served by the caches: L1, L2, L3.
+    /// Number of loads that each cache level served: L1, L2, L3.
     pub caches: [u8; 3],
-    /// Loads served by memory.
+    /// Number of loads that memory served.
     pub memory: u8,
 }
 
 /// Line that a hardware prefetcher requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefetch {
-    /// Index in [`RecordedWindow::accesses`] of the access that triggered it.
+    /// Index in [`RecordedWindow::accesses`] of the access that triggered the prefetch.
     pub after: u32,
     /// Address of the first byte of the line.
     pub line: u64,
     /// Level in which the line was found, L2 or beyond.
     pub served: ServedBy,
-    /// Bit mask of the placements in which its page is near.
+    /// Bit mask with one bit for each placement of pages; a bit is set if the line is near in that placement.
     pub near: u16,
 }
 
-/// Modified line that was evicted from the last level to memory.
+/// Line that was written to memory: a modified line that the last-level cache evicted, or the line of a non-temporal
+/// store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteBack {
-    /// Index in [`RecordedWindow::accesses`] of the access that caused it.
+    /// Index in [`RecordedWindow::accesses`] of the access that caused the write-back.
     pub after: u32,
     /// Address of the first byte of the line.
     pub line: u64,
-    /// Bit mask of the placements in which its page is near.
+    /// Bit mask with one bit for each placement of pages; a bit is set if the line is near in that placement.
     pub near: u16,
 }
 
 /// Line of code that missed the first-level instruction cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeFetch {
-    /// Index in [`RecordedWindow::steps`] of the step that executes it.
+    /// Index in [`RecordedWindow::steps`] of the step that executes the line.
     pub step: u32,
     /// Address of the first byte of the line.
     pub line: u64,
     /// Level in which the line was found, L2 or beyond.
     pub served: ServedBy,
-    /// Bit mask of the placements in which its page is near.
+    /// Bit mask with one bit for each placement of pages; a bit is set if the line is near in that placement.
     pub near: u16,
 }
 
-/// One execution of a block.
+/// Step of a window: one execution of a code block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockStep {
-    /// Index of the block in the recording's table of blocks.
+    /// Index of the executed block in the recording's table of code blocks.
     pub block: u32,
-    /// Number of instructions that were executed. It is smaller than the block if a signal or a fault ended the
-    /// execution.
+    /// Number of instructions that were executed. It is smaller than the number of the block's instructions if a signal
+    /// or a fault ended the execution.
     pub instructions: u16,
-    /// Index of its first access in [`RecordedWindow::accesses`]. Its accesses end where those of the next step
-    /// begin.
+    /// Index in [`RecordedWindow::accesses`] of the first access of this step. The accesses of this step end before the
+    /// first access of the next step.
     pub first_access: u32,
-    /// Whether the branch at its end was mispredicted.
+    /// Whether the branch at the end of the block was mispredicted.
     pub is_mispredicted: bool,
 }
 
-/// Recorded window: a stretch of one thread.
+/// Recorded window: an interval of the execution of one thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordedWindow {
     /// Number of the thread, counted from 0 in the order in which threads start.
     pub thread: u32,
-    /// Instructions that the thread had executed before the window.
+    /// Number of instructions that the thread had executed before the window.
     pub start: u64,
-    /// Instructions at the beginning that only fill the pipeline. Their time is not counted.
+    /// Number of instructions at the beginning of the window that only fill the pipeline of the core model. Their time
+    /// is not counted.
     pub lead: u32,
-    /// Executions of blocks, in order.
+    /// Executions of code blocks, in order.
     pub steps: Vec<BlockStep>,
-    /// Accesses, in program order.
+    /// Memory accesses, in program order.
     pub accesses: Vec<LineAccess>,
     /// Code fetches, in the order of their steps.
     pub fetches: Vec<CodeFetch>,
@@ -121,11 +127,12 @@ pub struct RecordedWindow {
 }
 
 impl RecordedWindow {
-    /// Sets the bit of a placement for each line that was requested from memory and whose address `is_near` accepts,
-    /// and clears the bit for the others.
+    /// Replaces the placement with the index `placement` in the window. For each line that was requested from memory or
+    /// written back, the function sets the placement's bit of the near mask if `is_near` returns true for the address,
+    /// and clears the bit otherwise.
     ///
     /// # Panics
-    /// If `placement` is not 0 to 15.
+    /// If `placement` exceeds 15.
     pub fn mark(&mut self, placement: u32, is_near: impl Fn(u64) -> bool) {
         assert!(placement < 16, "masks have 16 bits");
         let bit = 1 << placement;

@@ -1,37 +1,40 @@
-//! Cycle account of a lane: the causes of its cycles, and how many of its misses overlapped.
+//! Cycle account of a lane, which is one of several memory configurations that the core model simulates simultaneously.
+//! The account attributes the lane's cycles to causes, and states how many cache misses of the lane overlapped.
 //!
 //! The time between the retirements of two successive instructions is attributed to the cause that delayed the later
 //! one, as in performance counters (Eyerman et al., "A performance counter architecture for computing accurate CPI
-//! components", ASPLOS 2006). It is attributed to the front end as long as the later instruction was not dispatched,
-//! and then to its own operation or to its line.
+//! components", ASPLOS 2006). The part of this time before the dispatch of the later instruction is attributed to the
+//! front end. The rest is attributed to the operation of this instruction, or to the cache line for which it waited.
 
 use super::time::{LaneTime, LaneTimes};
 use super::watch::{CoreObserver, Retirement, WaitCause};
 
-/// Cycles by cause. They add up to the cycles of the windows.
+/// Cycles of a lane by cause. The cycles of all causes add up to the cycles of the executed windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CycleAccount {
-    /// Retirement at full width, and the wait for instructions that were dispatched no faster.
+    /// Cycles in which the core retired instructions at its full width, or waited only because instructions were not
+    /// dispatched faster.
     pub dispatch: f64,
-    /// Mispredicted branches and system calls, after which no instruction could be dispatched.
+    /// Cycles after mispredicted branches and system calls, during which the core could not dispatch instructions.
     pub restart: f64,
-    /// Store queue full.
+    /// Cycles in which the store queue was full.
     pub stores: f64,
-    /// Operations and their inputs, including hits in the first level.
+    /// Cycles in which retirement waited for operations and their inputs, including hits in the first-level cache.
     pub operations: f64,
-    /// Second level, last level, and caches of other cores.
+    /// Cycles in which retirement waited for lines from the second-level cache, the last-level cache, or caches of
+    /// other cores.
     pub caches: f64,
-    /// Memory.
+    /// Cycles in which retirement waited for lines from memory.
     pub memory: f64,
-    /// Mean number of lines in flight from memory, over the time in which there was at least one; 0 if there was
-    /// none.
+    /// Mean number of lines in flight from memory, over the time in which at least one line was in flight. It is 0 if
+    /// no line was requested from memory.
     pub overlap: f64,
     /// Number of lines requested from memory, including prefetches.
     pub lines: u64,
 }
 
 impl CycleAccount {
-    /// Returns the sum of all cycles.
+    /// Returns the sum of the cycles of all causes.
     pub fn cycles(&self) -> f64 {
         self.dispatch + self.restart + self.stores + self.operations + self.caches + self.memory
     }
@@ -44,9 +47,10 @@ pub(super) struct Accountant {
     account: CycleAccount,
     /// Cycles from the window's start to the current time base.
     base: f64,
-    /// Beginning and end of each memory request of the window.
+    /// Beginning and end of each memory request of the window, in cycles.
     lines: Vec<(f64, f64)>,
-    /// Sum of the durations of all memory requests, and total time in which at least one was in flight.
+    /// Sum of the durations of all memory requests (`sum`), and total time in which at least one request was in flight
+    /// (`covered`).
     sum: f64,
     covered: f64,
 }
@@ -57,7 +61,7 @@ impl Accountant {
         Accountant { lane, is_counting: false, account, base: 0.0, lines, sum: 0.0, covered: 0.0 }
     }
 
-    /// Completes a window.
+    /// Completes the account of a window.
     pub(super) fn end(&mut self) {
         self.lines.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut until = f64::NEG_INFINITY;
@@ -98,8 +102,8 @@ impl<const N: usize> CoreObserver<LaneTimes<N>> for Accountant {
         } else {
             self.account.dispatch += front;
         }
-        // The minimum time from dispatch to retirement of an instruction that waits for nothing is also a consequence
-        // of its dispatch time.
+        // An instruction that waits for nothing retires a minimum time after its dispatch. This time is also attributed
+        // to dispatch, because it follows from the dispatch time.
         let unhindered = (dispatch + retirement.least).clamp(arrived, at);
         self.account.dispatch += f64::from(unhindered - arrived);
         let own = f64::from(at - unhindered);

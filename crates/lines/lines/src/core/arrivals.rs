@@ -1,37 +1,37 @@
-//! Lines in flight to the caches.
+//! Cache lines that have been requested and may still be in flight to the first-level cache of the core model.
 //!
-//! The recorder's caches contain a line as soon as it is requested, whereas in the core model it arrives later. An
-//! access that the recorder classifies as a hit therefore waits for the arrival of its line.
+//! The simulated caches of the recorder contain a line as soon as it is requested, whereas in the core model the line
+//! arrives later. An access that the recorder classifies as a hit therefore waits for the arrival of its line.
 
 use super::time::LaneTime;
 use super::watch::WaitCause;
 
-/// Number of entries, a power of two. It is several times the number of buffers of any core, so that few lines
-/// displace each other.
+/// Number of entries of the table of requested lines, a power of two. It is several times the number of buffers of any
+/// core, so that two lines in flight seldom map to the same entry.
 const ENTRIES: usize = 512;
 
-/// Line that was requested.
+/// Requested line, with the times of its request and its arrival.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival<T> {
     begin: T,
     /// Time at which the line arrives.
     pub(super) end: T,
     by: ArrivalKind,
-    /// Level from which the line comes, as the reason for waiting.
+    /// Reason that is reported if an instruction waits for this line. It follows from the level that serves the line.
     pub(super) waited: WaitCause,
 }
 
-/// Kind of request that brought a line.
+/// Kind of access that requested a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArrivalKind {
-    /// Load or prefetch.
+    /// A load or a prefetch.
     Load,
-    /// Store, which requests its line after it has retired.
+    /// A store, which requests its line after the store has retired.
     Store,
 }
 
-/// Recently requested lines, arrived or not, in a direct-mapped table. If two lines share an entry, the older one is
-/// overwritten and counts as arrived.
+/// Direct-mapped table of recently requested lines, whether or not they have arrived. If two lines map to the same
+/// entry, the later request overwrites the earlier one, whose line then counts as arrived.
 pub(super) struct ArrivalTable<T> {
     /// Line numbers plus 1; 0 marks an empty entry.
     lines: Vec<u64>,
@@ -44,10 +44,11 @@ impl<T: LaneTime> ArrivalTable<T> {
         ArrivalTable { lines: vec![0; ENTRIES], arrivals: vec![none; ENTRIES] }
     }
 
-    /// Returns the arrival of a line, for a load that is ready at `ready`, if the line was requested recently.
+    /// Returns the arrival of a line for a load that can execute at `ready`, or `None` if no recent request for the
+    /// line is recorded.
     ///
-    /// A store requests its line only at retirement. A load that is ready earlier sends its own request, and its line
-    /// arrives after the same latency.
+    /// A store requests its line only at its retirement. A load that can execute before this time sends its own request
+    /// for the line, which then arrives after the same latency.
     #[inline(always)]
     pub(super) fn arrival(&self, line: u64, ready: T) -> Option<Arrival<T>> {
         let index = index(line);
@@ -61,7 +62,7 @@ impl<T: LaneTime> ArrivalTable<T> {
         Some(arrival)
     }
 
-    /// Returns when a line arrives, if it was requested recently.
+    /// Returns when a line arrives, or `None` if no recent request for it is recorded.
     #[inline(always)]
     pub(super) fn end(&self, line: u64) -> Option<T> {
         let index = index(line);
@@ -86,8 +87,8 @@ impl<T: LaneTime> ArrivalTable<T> {
     }
 }
 
-/// Returns the entry of a line. Neighbouring lines have different entries, and so have lines that are a power of two
-/// apart.
+/// Returns the index of a line's entry in the table. Neighbouring lines have different entries. Lines whose distance is
+/// a power of two have different entries too.
 #[inline(always)]
 fn index(line: u64) -> usize {
     (line ^ line >> 9 ^ line >> 18) as usize % ENTRIES

@@ -1,16 +1,17 @@
-//! Buffers that requests occupy for a while: fill buffers, prefetch buffers and page walkers.
+//! Buffers of a core that a request for a line occupies until it completes: fill buffers, prefetch buffers and page
+//! walkers.
 
 use super::time::LaneTime;
 
 /// Pool of equal buffers, each of which becomes free at a known time.
 ///
-/// A request takes the buffer that becomes free first. The model processes requests in program order, whereas a core
-/// serves them as their addresses become known. A request that begins late therefore occupies its buffer from the
-/// time at which it is processed. This makes the model too pessimistic for independent misses that follow a chain of
-/// dependent ones. In return, every time is a sum or a maximum of earlier times, so that no event ends earlier
-/// because another one ends later.
+/// A request takes the buffer that becomes free first. The model processes requests in program order, whereas a real
+/// core sends each request when its address is known. Therefore, in the model, a request that begins late keeps its
+/// buffer from all requests that follow in program order, even if these begin earlier. This makes the model too
+/// pessimistic for independent misses that follow a chain of dependent misses. The benefit is that every time in the
+/// model is a sum or a maximum of earlier times, so that no event ends earlier because another event ends later.
 pub(super) struct TimedBuffers<T> {
-    /// Times at which the buffers become free, in ascending order in each lane.
+    /// Times at which the buffers become free, sorted in ascending order separately for each lane.
     free: Vec<T>,
 }
 
@@ -19,13 +20,13 @@ impl<T: LaneTime> TimedBuffers<T> {
         TimedBuffers { free: vec![T::START; count] }
     }
 
-    /// Returns when a request that is ready at `ready` obtains a buffer.
+    /// Returns when a request that could begin at `ready` obtains a buffer.
     #[inline(always)]
     pub(super) fn begin(&self, ready: T) -> T {
         self.free[0].later(ready)
     }
 
-    /// Occupies the buffer that becomes free first, until `end`.
+    /// Takes the buffer that becomes free first, and occupies it until `end`.
     #[inline]
     pub(super) fn take(&mut self, end: T) {
         let mut carried = end;

@@ -1,10 +1,10 @@
-//! Estimates for a thread from its sampled windows, with 95 % confidence intervals.
+//! Estimates the cycles and the slowdown of a thread from its sampled windows, with 95 % confidence intervals.
 //!
 //! Windows are sampled systematically, as in SMARTS (Wunderlich et al., ISCA 2003, section 3.1), and evaluated as if
 //! they were sampled at random. An estimate is the ratio of two sums over windows. Its error is that of the ratio
-//! estimator (Cochran, *Sampling Techniques*, 3rd ed., 1977, equation 6.13), with Student's t for one degree of
-//! freedom less than there are windows. The numerator and the denominator of a slowdown come from the same windows.
-//! Therefore variation that differs between windows, but is the same in both lanes, cancels out.
+//! estimator (Cochran, *Sampling Techniques*, 3rd ed., 1977, equation 6.13), with Student's t; the degrees of freedom
+//! are the number of windows minus one. The numerator and the denominator of a slowdown are cycles of the same windows
+//! in two lanes. Therefore variation between windows that affects the two lanes equally cancels out.
 
 use super::replay::WindowCycles;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -21,27 +21,27 @@ pub struct Estimate {
 /// Reason why an estimate is impossible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EstimateError {
-    /// There are too few windows.
+    /// The thread has fewer than two recorded windows, which are too few for an estimate.
     #[error("{0} recorded windows of a thread are too few to estimate its time: record at least 2")]
     TooFew(usize),
-    /// The denominator is zero in all windows.
+    /// The denominator of the ratio is zero in all windows.
     #[error("the recorded windows of a thread hold no instructions behind their leads")]
     Empty,
 }
 
-/// Windows of one thread, executed in several lanes.
+/// Recorded windows of one thread, with the cycles that each window took in several lanes (memory configurations).
 #[derive(Clone, Copy, Debug)]
 pub struct WindowSample<'a> {
     windows: &'a [WindowCycles],
 }
 
 impl<'a> WindowSample<'a> {
-    /// Creates a sample from windows of one thread, all of which were executed in the same lanes.
+    /// Creates a sample from windows of one thread. All windows must have been executed in the same lanes.
     pub fn new(windows: &'a [WindowCycles]) -> WindowSample<'a> {
         WindowSample { windows }
     }
 
-    /// Estimates the cycles per instruction in a lane.
+    /// Estimates the cycles per instruction of the thread in a lane.
     ///
     /// # Errors
     /// If there are fewer than two windows, or they contain no instruction.
@@ -49,7 +49,7 @@ impl<'a> WindowSample<'a> {
         self.ratio(|window| (window.cycles[lane], window.instructions as f64))
     }
 
-    /// Estimates how many more cycles per instruction a lane takes than the lane `base`.
+    /// Estimates how many more cycles per instruction the thread takes in `lane` than in the lane `base`.
     ///
     /// # Errors
     /// If there are fewer than two windows, or they contain no instruction.
@@ -57,7 +57,7 @@ impl<'a> WindowSample<'a> {
         self.ratio(|window| (window.cycles[lane] - window.cycles[base], window.instructions as f64))
     }
 
-    /// Estimates the slowdown of a lane: its cycles divided by those of the lane `base`.
+    /// Estimates the slowdown of a lane: the cycles of the thread in `lane`, divided by its cycles in the lane `base`.
     ///
     /// # Errors
     /// If there are fewer than two windows, or they contain no instruction.
@@ -65,7 +65,8 @@ impl<'a> WindowSample<'a> {
         self.ratio(|window| (window.cycles[lane], window.cycles[base]))
     }
 
-    /// Estimates the ratio of the sum of numerators to the sum of denominators.
+    /// Estimates a ratio. `pair` returns the numerator and the denominator of a window, and the ratio is the sum of the
+    /// numerators divided by the sum of the denominators.
     fn ratio(&self, pair: impl Fn(&WindowCycles) -> (f64, f64)) -> Result<Estimate, EstimateError> {
         let count = self.windows.len();
         if count < 2 {

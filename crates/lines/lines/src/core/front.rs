@@ -1,12 +1,12 @@
-//! Front end: fetches instructions ahead of dispatch, one group at a time.
+//! Front end of the core model, which fetches instructions ahead of dispatch, one group at a time.
 //!
-//! A group ends at a taken branch, or when it is full. The branch predictor runs ahead of dispatch until its queue is
-//! full or a branch is mispredicted. Code lines that the first level lacks are therefore requested before they are
-//! needed: fetch-directed prefetching (Ishii, Lee, Nathella and Sunwoo, "Re-establishing fetch-directed instruction
-//! prefetching", ISPASS 2021).
+//! A group is the set of successive instructions that the core fetches at once. It ends at a taken branch, or when it
+//! is full. The branch predictor runs ahead of dispatch until its queue is full or a branch is mispredicted. Therefore
+//! code lines that are not in the first-level cache are requested before they are needed: fetch-directed prefetching
+//! (Ishii, Lee, Nathella and Sunwoo, "Re-establishing fetch-directed instruction prefetching", ISPASS 2021).
 //!
-//! Fetch times are expressed as the dispatch times that they allow if there is no other delay. The pipeline stages
-//! between fetch and dispatch are part of the penalty of a mispredicted branch.
+//! The fetch time of a group is expressed as the time at which the group can be dispatched if there is no other delay.
+//! The pipeline stages between fetch and dispatch are accounted for in the penalty of a mispredicted branch.
 //!
 //! Not modelled: branches whose targets are unknown before decoding, decoders, and the capacity of operation caches.
 
@@ -14,23 +14,24 @@ use super::parameters::CoreParameters;
 use super::ring::Ring;
 use super::time::LaneTime;
 
-/// Maximum number of groups between prediction and dispatch. No vendor states it; simulators of fetch-directed
-/// prefetching use 24.
+/// Maximum number of groups that the branch predictor has predicted and the core has not dispatched yet. No vendor
+/// states this number; simulators of fetch-directed prefetching use 24.
 const QUEUE: usize = 24;
 
 /// Front end of a core.
 pub(super) struct FrontEnd<T> {
     width: usize,
     turn: f32,
-    /// Slots left in the current group.
+    /// Number of dispatch slots that are still free in the current group.
     left: usize,
-    /// Fetch times of the last groups, as many as are fetched per turn.
+    /// Fetch times of the last groups of instructions. The number of stored times is the number of groups that the core
+    /// fetches per turn.
     fetched: Ring<T>,
-    /// Dispatch times at the beginning of the last groups.
+    /// Dispatch times at the beginning of each of the last [`QUEUE`] groups.
     queue: Ring<T>,
     /// Fetch time of the current group.
     begin: T,
-    /// Time from which the code of the current group is available.
+    /// Time from which the code of the current group can be dispatched.
     ready: T,
 }
 
@@ -47,7 +48,7 @@ impl<T: LaneTime> FrontEnd<T> {
         }
     }
 
-    /// Returns when `slots` slots can be dispatched, at the earliest at `dispatch`.
+    /// Returns when the front end can dispatch an instruction of `slots` slots, at the earliest at `dispatch`.
     #[inline(always)]
     pub(super) fn bound(&mut self, dispatch: T, slots: usize) -> T {
         if self.left == 0 {
@@ -58,7 +59,7 @@ impl<T: LaneTime> FrontEnd<T> {
         dispatch.later(self.ready)
     }
 
-    /// Starts a group after a dispatch at `dispatch`. Returns when the group is fetched.
+    /// Starts a new group. `dispatch` is the time of the last dispatch. Returns when the group is fetched.
     pub(super) fn group(&mut self, dispatch: T) -> T {
         self.begin = self.begin.later(self.fetched.oldest(0).after(self.turn)).later(self.queue.oldest(0));
         self.fetched.push(self.begin);

@@ -1,59 +1,64 @@
-//! Memory behind the caches, near and far: computes when a line arrives.
+//! Near and far memory behind the caches of the core model. It computes when a requested line arrives.
 
 use super::parameters::{MemoryLane, MemoryParameters, NearPages};
 use super::time::{LaneTime, LaneTimes};
 
-/// Memory, as the core accesses it. Each line comes with a mask that has one bit for each placement in which its page
-/// is near.
+/// Memory to which the core sends the requests that its caches cannot serve. Each request for a line contains the mask
+/// `near`, with one bit for each placement of pages; the bit is set if the line's page is near in this placement.
 ///
-/// `dispatch` is the time at which the requesting instruction was dispatched, which never decreases from one request
-/// to the next. It is later than `at` only if a wrong path has issued the request before.
+/// `at` is the time of a request, and `dispatch` is the time at which the requesting instruction was dispatched.
+/// `dispatch` never decreases from one request to the next. It is later than `at` only if a wrong path issued the
+/// request before this dispatch.
 pub(super) trait Memory<T: LaneTime> {
-    /// Reads a line. Returns when its value is available.
+    /// Reads a line. Returns the time at which its value is available.
     fn read(&mut self, at: T, dispatch: T, line: u64, near: u16) -> T;
 
-    /// Writes a line. Returns when the memory has received it.
+    /// Writes a line. Returns the time at which the memory has received it.
     fn write(&mut self, at: T, dispatch: T, line: u64, near: u16) -> T;
 
     /// Writes a modified line back. No instruction waits for it.
     fn write_back(&mut self, at: T, dispatch: T, line: u64, near: u16);
 
-    /// Loads an entry of a page table, which is always near. Returns when its value is available.
+    /// Loads an entry of a page table, which is always in near memory. Returns the time at which the entry is
+    /// available.
     fn load_entry(&mut self, at: T) -> T;
 
-    /// Shifts the time base to `base`.
+    /// Makes all stored times relative to `base`, the new time base.
     fn rebase(&mut self, base: T);
 
-    /// Prepares for a new window.
+    /// Discards all state of the previous window.
     fn reset(&mut self);
 }
 
-/// Channel to a memory, which transfers one line at a time.
+/// Channel to a cache or memory. It transfers one line at a time.
 ///
-/// A line occupies the channel for one interval, which starts at the dispatch of the requesting instruction or when
-/// the channel becomes free, whichever is later. The interval does not start at the beginning of the request itself.
-/// Otherwise a line whose address depends on a miss would delay all lines that follow in program order, although a
-/// core requests those lines earlier.
+/// A line occupies the channel for one interval. This interval starts when the requesting instruction is dispatched or
+/// when the channel becomes free, whichever is later. It does not start at the beginning of the request itself.
+/// Otherwise a line whose address depends on a cache miss would delay all lines that follow in program order, although
+/// a real core requests those lines earlier.
 ///
-/// Departures: lines that all wait for one event find the channel free simultaneously, as many as fit between their
-/// dispatch and that event. The same holds for lines that a wrong path requests.
+/// Departures: if several lines wait for the same event, the model can transfer them all at the time of this event, up
+/// to the number of lines that the channel can transfer between their dispatch and the event. The same holds for lines
+/// that a wrong path requests.
 pub(super) struct Channel<T> {
     interval: f32,
     free: T,
 }
 
 impl<T: LaneTime> Channel<T> {
-    /// Creates a channel that each line occupies for `interval` cycles; 0 means no limit.
+    /// Creates a channel that each line occupies for `interval` cycles. If `interval` is 0, the channel has unlimited
+    /// bandwidth.
     pub(super) fn new(interval: f32) -> Channel<T> {
         Channel { interval, free: T::START }
     }
 
-    /// Sends a line as soon as the channel is free. Returns when its transfer begins.
+    /// Sends a line as soon as the channel is free. Returns the time at which the line's transfer begins.
     pub(super) fn send(&mut self, at: T, dispatch: T) -> T {
         self.send_for(self.interval, at, dispatch)
     }
 
-    /// Sends a line that occupies the channel for `interval` cycles. Returns when its transfer begins.
+    /// Sends a line that occupies the channel for `interval` cycles. Returns the time at which the line's transfer
+    /// begins.
     pub(super) fn send_for(&mut self, interval: f32, at: T, dispatch: T) -> T {
         if interval == 0.0 {
             return at;
@@ -72,8 +77,8 @@ impl<T: LaneTime> Channel<T> {
     }
 }
 
-/// One memory, near or far, of one lane. Reads and writes each have their own channel, and in addition share a third
-/// one.
+/// The near memory or the far memory of one lane. Reads have one channel and writes another, and all reads and writes
+/// also occupy a third, shared channel.
 pub(super) struct Device<T> {
     latency: f32,
     reads: Channel<T>,
@@ -91,21 +96,21 @@ impl<T: LaneTime> Device<T> {
         }
     }
 
-    /// Reads a line. Returns when its value is available.
+    /// Reads a line. Returns the time at which its value is available.
     #[inline]
     pub(super) fn read(&mut self, at: T, dispatch: T) -> T {
         let begin = self.reads.send(at, dispatch).later(self.both.send(at, dispatch));
         begin.after(self.latency)
     }
 
-    /// Writes a line. Returns when the memory has received it.
+    /// Writes a line. Returns the time at which the memory has received it.
     #[inline]
     pub(super) fn write(&mut self, at: T, dispatch: T) -> T {
         let begin = self.writes.send(at, dispatch).later(self.both.send(at, dispatch));
         begin.after(self.latency)
     }
 
-    /// Loads an entry of a page table. Returns when its value is available.
+    /// Loads an entry of a page table. Returns the time at which the entry is available.
     pub(super) fn load_entry(&self, at: T) -> T {
         at.after(self.latency)
     }
@@ -123,20 +128,21 @@ impl<T: LaneTime> Device<T> {
     }
 }
 
-/// Memory of `N` lanes, each with its own placement and latencies.
+/// Memory of `N` lanes. Each lane has a separate placement of pages and separate latencies.
 pub(super) struct LaneMemory<const N: usize> {
     lanes: [MemoryLane; N],
-    /// Near and far memory of each lane.
+    /// Near memory (index 0) and far memory (index 1) of each lane.
     devices: [[Device<LaneTimes<1>>; 2]; N],
-    /// Latencies of near memory.
+    /// Latency of the near memory of each lane.
     near: LaneTimes<N>,
 }
 
 impl<const N: usize> LaneMemory<N> {
-    /// Creates the memory of `N` lanes. If fewer lanes are given, the last one is repeated.
+    /// Creates the memory of `N` lanes (memory configurations). If `lanes` has fewer than `N` elements, the remaining
+    /// lanes are copies of the last element.
     ///
     /// # Panics
-    /// If no lane is given.
+    /// If `lanes` is empty.
     pub(super) fn new(lanes: &[MemoryLane]) -> LaneMemory<N> {
         let lanes: [MemoryLane; N] = std::array::from_fn(|lane| lanes[lane.min(lanes.len() - 1)]);
         let near = LaneTimes(lanes.map(|lane| lane.near.latency));
@@ -144,7 +150,8 @@ impl<const N: usize> LaneMemory<N> {
         LaneMemory { lanes, devices, near }
     }
 
-    /// Sends a request to the near or far memory of each lane, according to the placement of the page in that lane.
+    /// Sends a request to the memory of each lane (memory configuration). In a given lane, the request goes to near or
+    /// far memory, according to the placement of the page in that lane.
     #[inline]
     fn each(
         &mut self,
@@ -191,7 +198,8 @@ impl<const N: usize> Memory<LaneTimes<N>> for LaneMemory<N> {
 }
 
 impl MemoryLane {
-    /// Returns whether a page is far in this lane, given the mask of the placements in which it is near.
+    /// Returns whether a page is in far memory in this lane. `near` has one bit for each placement of pages, which is
+    /// set if the page is near in that placement.
     #[inline]
     pub(super) fn is_far(&self, near: u16) -> bool {
         match self.pages {

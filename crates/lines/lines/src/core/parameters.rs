@@ -1,54 +1,58 @@
-//! Parameters of a core, and parameters that distinguish lanes.
+//! Parameters of the core model, and parameters of the memory of each lane.
 
 use super::LANES;
 
-/// Parameters of a core. Latencies are in cycles from the inputs to the result in a register: load-to-use.
+/// Parameters of the core model. A latency is the number of cycles from the availability of an operation's inputs to
+/// the availability of its result in a register (load-to-use).
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoreParameters {
-    /// Groups fetched per turn. A group is a sequence of instructions up to a taken branch.
+    /// Number of instruction groups that the core fetches per turn. A group is a sequence of instructions that ends at
+    /// a taken branch or when it is full.
     pub fetch_groups: usize,
-    /// Maximum number of slots in a group.
+    /// Maximum number of micro-operation slots in a fetched group of instructions.
     pub fetch_width: usize,
-    /// Slots dispatched to the reorder buffer per turn.
+    /// Number of micro-operation slots that the core dispatches to the reorder buffer per turn.
     pub dispatch_width: usize,
-    /// Slots retired per turn.
+    /// Number of micro-operation slots that the core retires per turn.
     pub retire_width: usize,
-    /// Cycles of a turn. It is 1, or more if another thread of the core uses the other cycles to dispatch, retire and
-    /// occupy ports.
+    /// Number of cycles of a turn. The simulated thread can dispatch, retire and use ports once per turn. The number is
+    /// 1, or more if another thread of the same core uses the other cycles.
     pub turn: f32,
-    /// Slots of the reorder buffer.
+    /// Number of slots of the reorder buffer.
     pub reorder_buffer: usize,
-    /// Load queue: loads between dispatch and retirement.
+    /// Size of the load queue: maximum number of loads between dispatch and retirement.
     pub load_queue: usize,
-    /// Store queue: stores between dispatch and their write to the first level.
+    /// Size of the store queue: maximum number of stores that have been dispatched but not yet written to the
+    /// first-level cache.
     pub store_queue: usize,
-    /// Fill buffers: lines that the first level can await at once.
+    /// Number of fill buffers: maximum number of lines in flight to the first-level cache.
     pub fill_buffers: usize,
-    /// Lines that the prefetchers of the second level can await at once.
+    /// Maximum number of lines in flight that the prefetchers of the second-level cache have requested.
     pub prefetch_buffers: usize,
-    /// Scheduler entries for integer operations, loads and stores, from dispatch to the beginning of the operation; a
-    /// multiple of 8.
+    /// Number of scheduler entries for integer operations, loads and stores, a multiple of 8. An operation occupies an
+    /// entry from its dispatch until it begins.
     pub scheduler: usize,
-    /// Scheduler entries for vector operations; a multiple of 8. `None` if the other scheduler also holds vector
-    /// operations.
+    /// Number of scheduler entries for vector operations, a multiple of 8. `None` if vector operations share the
+    /// entries of `scheduler`.
     pub vector_scheduler: Option<usize>,
-    /// Operations of each kind that can begin in a cycle.
+    /// Number of operations of each kind that can begin in a cycle.
     pub ports: CorePorts,
-    /// Cycles between the beginnings of two integer divisions.
+    /// Minimum number of cycles between the beginnings of two integer divisions.
     pub divide_interval: f32,
-    /// Cycles between the beginnings of two floating-point divisions.
+    /// Minimum number of cycles between the beginnings of two floating-point divisions.
     pub float_divide_interval: f32,
-    /// Page walks that can be in progress at once.
+    /// Maximum number of page walks in progress at the same time.
     pub walkers: usize,
-    /// Cycles that a page walk takes in addition to its loads, if the data come from memory. In a virtual machine
-    /// they are spent in the host's page tables. These share the caches with the data, and therefore mostly come from
-    /// the same level.
+    /// Cycles that a page walk takes in addition to its recorded loads, if the data of the access come from memory. In
+    /// a virtual machine, these cycles are spent on loads of the host's page tables. The host's page tables share the
+    /// caches with the data, and therefore mostly come from the same cache level as the data.
     pub walk_latency: f32,
-    /// Cycles that a page walk takes in addition to its loads, if a cache contains the data.
+    /// Cycles that a page walk takes in addition to its recorded loads, if a cache contains the data of the access.
     pub cached_walk_latency: f32,
     /// Cycles from the completion of a mispredicted branch to the next dispatch.
     pub mispredict_penalty: f32,
-    /// Cycles from the availability of a store's data to that of a load that reads them.
+    /// Cycles from the availability of a store's data to the completion of a load that reads these data from the store
+    /// queue.
     pub forward_latency: f32,
     /// Latency of each operation.
     pub operations: OperationLatencies,
@@ -61,7 +65,7 @@ pub struct CoreParameters {
 /// Number of operations of each kind that can begin in a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CorePorts {
-    /// Integer operations, including branches, integer multiplications and integer divisions.
+    /// Number of integer operations, including branches, integer multiplications and integer divisions.
     pub integer: usize,
     /// Integer multiplications.
     pub multiply: usize,
@@ -96,7 +100,7 @@ pub struct OperationLatencies {
     pub divide_32: f32,
     /// Integer division of 64 bits.
     pub divide_64: f32,
-    /// Operation of vector registers.
+    /// Operation on vector registers.
     pub vector: f32,
     /// Floating-point addition.
     pub float_add: f32,
@@ -106,41 +110,45 @@ pub struct OperationLatencies {
     pub float_divide: f32,
     /// Move between general and vector registers.
     pub cross: f32,
-    /// Atomic operation or fence, after the instructions before it have completed.
+    /// Atomic operation or fence. The cycles count from the completion of all earlier instructions.
     pub serializing: f32,
-    /// System call, as the time that the program sees.
+    /// System call: time in the kernel that the program observes.
     pub system_call: f32,
 }
 
-/// Load-to-use latency in cycles, by the level that contains the line.
+/// Load-to-use latencies in cycles by the cache level that contains the line, and bandwidths of the caches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CacheLatencies {
-    /// First level.
+    /// Latency of the first-level cache.
     pub l1: f32,
-    /// Second level.
+    /// Latency of the second-level cache.
     pub l2: f32,
-    /// Last level.
+    /// Latency of the last-level cache.
     pub l3: f32,
-    /// Cycles for which a loaded line occupies the channel to the first level. 0: no limit.
+    /// Cycles for which a line that a load requests occupies the channel to the first-level cache. 0 means unlimited
+    /// bandwidth.
     pub fill_interval: f32,
-    /// Cycles for which a line that a store requests occupies the channel to the first level, including the
-    /// write-back that it later causes. 0: no limit.
+    /// Cycles for which a line that a store requests occupies the channel to the first-level cache, including the later
+    /// write-back of this line. 0 means unlimited bandwidth.
     pub store_fill_interval: f32,
-    /// Cycles for which a prefetched line occupies the channel from the last level to the second. 0: no limit.
+    /// Cycles for which a prefetched line occupies the channel from the last-level cache to the second-level cache. 0
+    /// means unlimited bandwidth.
     pub l3_interval: f32,
-    /// The same for a line that a load or store requests. It takes longer, because lines that no prefetcher predicts
-    /// are requested in irregular order. 0: no limit.
+    /// Cycles for which a line that a load or store requests occupies the channel from the last-level cache to the
+    /// second-level cache. Such a line takes longer than a prefetched line, because lines that no prefetcher predicts
+    /// are requested in irregular order. 0 means unlimited bandwidth.
     pub l3_demand_interval: f32,
-    /// Private cache of another core.
+    /// Latency of a line from the private cache of another core.
     pub peer: f32,
-    /// Second-level TLB, in addition to the access itself.
+    /// Latency of the second-level TLB, in addition to the latency of the access itself.
     pub second_level_tlb: f32,
 }
 
-/// Memory configuration of one lane: where pages are, and the latency and bandwidth of near and far memory.
+/// Memory configuration of one lane: which pages are in near memory, and the latency and bandwidth of near and far
+/// memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MemoryLane {
-    /// Pages in near memory.
+    /// Pages that are in near memory; all other pages are in far memory.
     pub pages: NearPages,
     /// Parameters of near memory.
     pub near: MemoryParameters,
@@ -148,14 +156,14 @@ pub struct MemoryLane {
     pub far: MemoryParameters,
 }
 
-/// Set of pages that a lane has in near memory.
+/// Set of pages that are in near memory in a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NearPages {
     /// Every page.
     AllNear,
-    /// No page. Page tables stay near, because the kernel keeps them in its own memory.
+    /// No page. Page tables are in near memory nevertheless, because the kernel keeps them in its own memory.
     AllFar,
-    /// The pages that are near in the placement with this number, 0 to 15.
+    /// The pages that are near in the recorded placement with this number, 0 to 15.
     Placement(u8),
 }
 
@@ -164,28 +172,32 @@ pub enum NearPages {
 pub struct MemoryParameters {
     /// Load-to-use latency in cycles.
     pub latency: f32,
-    /// Cycles for which one line, read or written, occupies the channel that reads and writes share: 64 B divided by
-    /// the bandwidth. 0: no limit.
+    /// Cycles for which each line, read or written, occupies the memory's channel that reads and writes share. It is 64
+    /// B divided by the bandwidth. 0 means that this channel has unlimited bandwidth.
     pub interval: f32,
-    /// Cycles for which a line occupies the channel for reads only. 0: no limit.
+    /// Cycles for which each line that is read occupies the memory's channel for reads. 0 means that this channel has
+    /// unlimited bandwidth.
     pub read_interval: f32,
-    /// Cycles for which a line occupies the channel for writes only. 0: no limit.
+    /// Cycles for which each line that is written occupies the memory's channel for writes. 0 means that this channel
+    /// has unlimited bandwidth.
     pub write_interval: f32,
 }
 
 impl MemoryParameters {
-    /// Returns memory with this latency and unlimited bandwidth, converted to cycles of this core clock.
+    /// Returns the parameters of a memory with unlimited bandwidth and the given latency, which is converted to cycles
+    /// of the given core clock.
     pub fn of_latency(latency_ns: f64, frequency_ghz: f64) -> MemoryParameters {
         MemoryParameters { latency: quantum(latency_ns * frequency_ghz), ..MemoryParameters::default() }
     }
 
-    /// Returns the cycles that 64 B take at this bandwidth, in 10^9 bytes per second, converted to cycles of this
-    /// core clock.
+    /// Returns the time that the transfer of one 64 B line takes at a bandwidth of `rate_gb_s` (10^9 bytes per second),
+    /// in cycles of the given core clock.
     pub fn interval_of(rate_gb_s: f64, frequency_ghz: f64) -> f32 {
         quantum(64.0 / rate_gb_s * frequency_ghz)
     }
 
-    /// Checks that all numbers are in their ranges. The error contains the number that is not, and its name.
+    /// Checks that all numbers are in their ranges. The error contains the first number that is out of its range, and
+    /// its name.
     fn check(&self, which: &'static str) -> Result<(), CoreError> {
         cycles(&[
             (if which == "near" { "near latency" } else { "far latency" }, self.latency),
@@ -196,15 +208,15 @@ impl MemoryParameters {
     }
 }
 
-/// Rounds cycles to multiples of 1/16, the resolution of all times in the model.
+/// Rounds a number of cycles to a multiple of 1/16, which is the resolution of all times in the core model.
 fn quantum(cycles: f64) -> f32 {
     ((cycles * 16.0).round() / 16.0) as f32
 }
 
-/// Reason why parameters are rejected.
+/// Reason why the core model rejects parameters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CoreError {
-    /// A number of entries is out of range.
+    /// The size of a queue or buffer, a width, or a number of ports is not 1 to 4096.
     #[error("{what} is {found}, but must be 1 to 4096")]
     Entries {
         /// Name of the parameter.
@@ -212,7 +224,7 @@ pub enum CoreError {
         /// Its value.
         found: usize,
     },
-    /// A number of cycles is out of range.
+    /// A latency or an interval is not 0 to 1000000 cycles.
     #[error("{what} is {found} cycles, but must be 0 to 1000000")]
     Cycles {
         /// Name of the parameter.
@@ -223,10 +235,10 @@ pub enum CoreError {
     /// The core clock is out of range.
     #[error("core clock is {0} GHz, but must be above 0 and finite")]
     Clock(String),
-    /// There are no lanes, or too many.
+    /// The number of lanes is 0 or more than 16.
     #[error("{0} lanes, but 1 to 16 are simulated at once")]
     Lanes(usize),
-    /// The lane for which the account should be kept does not exist.
+    /// The lane whose cycle account was requested does not exist.
     #[error("account of lane {lane}, but lanes are 0 to {}", lanes - 1)]
     Account {
         /// Requested index.
@@ -234,7 +246,7 @@ pub enum CoreError {
         /// Number of lanes.
         lanes: usize,
     },
-    /// A lane refers to a placement that has no bit in a mask.
+    /// A lane refers to a placement of pages whose number exceeds 15. The masks of placements have only 16 bits.
     #[error("placement {0}, but masks have 0 to 15")]
     Placement(u8),
 }
@@ -248,7 +260,7 @@ impl CoreParameters {
     /// Checks that every parameter is in its range.
     ///
     /// # Errors
-    /// If one is not; the error names it.
+    /// If a parameter is out of its range. The error names this parameter.
     pub fn check(&self) -> Result<(), CoreError> {
         let entries = [
             ("number of fetch groups", self.fetch_groups),
@@ -322,7 +334,7 @@ impl CoreParameters {
 /// Checks the lanes of a replay.
 ///
 /// # Errors
-/// If there are no lanes or too many, or if a lane has a number out of its range.
+/// If there is no lane or there are more than 16, or if a number of a lane is out of its range.
 pub(super) fn check_lanes(lanes: &[MemoryLane]) -> Result<(), CoreError> {
     if lanes.is_empty() || lanes.len() > LANES {
         return Err(CoreError::Lanes(lanes.len()));

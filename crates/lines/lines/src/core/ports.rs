@@ -1,21 +1,23 @@
-//! Execution ports: how many operations of one kind can begin per cycle.
+//! Execution ports of the core model, which limit how many operations of one kind can begin per cycle.
 //!
-//! Departure: ports limit the rate of dispatch, averaged over some cycles, instead of the beginning of each
-//! operation. If operations of one kind arrive faster than their ports accept them for a long time, the scheduler
-//! fills up and dispatch slows to the same rate. Shorter bursts wait in the scheduler without an effect on dispatch.
+//! Departure: ports limit the rate at which operations are dispatched, averaged over some cycles. In a real core, they
+//! limit when each operation begins. If operations of one kind arrive faster than their ports accept them for a long
+//! time, the scheduler fills up and dispatch slows to the same rate. Shorter bursts wait in the scheduler without an
+//! effect on dispatch.
 
 use super::parameters::{CoreParameters, CorePorts};
 use super::ring::Ring;
 use super::time::LaneTime;
 use crate::instruction::{Instruction, MemoryUse, OperationClass};
 
-/// Cycles over which a rate is averaged. A scheduler of some hundred entries fills within this time.
+/// Number of turns over which the rate of dispatch to ports is averaged. A turn is one cycle, or more if the core also
+/// executes another thread. A scheduler of some hundred entries fills up within this time.
 const CYCLES: usize = 16;
 
 /// Kind of operation, by the ports that execute it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// No port is needed.
+    /// Operation that needs no port.
     None,
     Integer,
     Multiply,
@@ -34,7 +36,8 @@ impl Kind {
         matches!(self, Kind::Vector | Kind::FloatAdd | Kind::FloatMultiply | Kind::FloatDivide)
     }
 
-    /// Returns the kind of an instruction's operation.
+    /// Returns the kind of an instruction's operation. `is_move` states whether the instruction only moves data between
+    /// a register and memory.
     pub(super) fn new(instruction: &Instruction, is_move: bool) -> Kind {
         match instruction.operation {
             _ if is_move && instruction.memory != MemoryUse::None => Kind::None,
@@ -51,7 +54,7 @@ impl Kind {
     }
 }
 
-/// Rate limit of one kind of operation.
+/// Limit of the rate at which operations of one kind are dispatched.
 struct PortRate<T> {
     last: Ring<T>,
     cycles: f32,
@@ -71,12 +74,12 @@ impl<T: LaneTime> PortRate<T> {
     }
 }
 
-/// Rate limits of all kinds of operations of a core.
+/// Limits of the rates at which operations of each kind are dispatched.
 pub(super) struct PortRates<T> {
-    /// Limits by [`Kind`], except for `None`. The limits of integer and vector operations also apply to every kind
-    /// that shares their ports.
+    /// Rate limits of operations by [`Kind`], except for `None`. The limits of integer and vector operations also apply
+    /// to operations of other kinds that use the ports of integer or vector units.
     kinds: [PortRate<T>; 8],
-    /// Limits of loads, of stores, of both together, of vector loads and of vector stores.
+    /// Limits of loads, of stores, of loads and stores together, of vector loads, and of vector stores.
     accesses: [PortRate<T>; 5],
 }
 
@@ -102,7 +105,8 @@ impl<T: LaneTime> PortRates<T> {
         }
     }
 
-    /// Returns when the operation, the loads and the stores of an instruction can be dispatched.
+    /// Returns the time from which the ports accept the operation, the loads and the stores of an instruction, at the
+    /// earliest `dispatch`.
     #[inline(always)]
     pub(super) fn bound(
         &mut self,

@@ -1,25 +1,25 @@
-//! Cores by name.
+//! Parameters of known cores, by the name of the processor.
 //!
 //! Sources:
 //! - Queues, widths, ports and latencies of operations: AMD's Software Optimization Guides 56305 (Zen 2), 56665 (Zen
 //!   3), 57647 (Zen 4) and 58455 (Zen 5), and Intel's Optimization Reference Manual 248966, sections on Skylake
 //!   Server, Ice Lake and Golden Cove.
-//! - Latencies of operations and dividers, in addition: Agner Fog, *Instruction tables*, and uops.info.
-//! - Miss buffers, page walkers and latencies of the last level, which depend on the model: chipsandcheese.com's
-//!   measurements of each core.
+//! - Further latencies of operations and dividers: Agner Fog, *Instruction tables*, and uops.info.
+//! - Miss buffers, page walkers and latencies of the last-level cache, which depend on the processor model:
+//!   measurements of each core by chipsandcheese.com.
 //!
-//! Where a machine differs from these numbers, use its calibration instead.
+//! If a real machine differs from these numbers, use the calibration of this machine instead.
 //!
-//! AMD's load queue releases an entry when its load has its value, and a larger structure then tracks the load until
-//! it retires ("AMD's Zen 4, Part 2", chipsandcheese.com, 2022). That structure has 136 entries in Zen 4, where AMD
-//! states 88 for the queue, and 116 in Zen 3, where AMD states 72. The presets use the larger number, because the
-//! model holds entries until retirement.
+//! In AMD's cores, a load releases its entry of the load queue when it obtains its value, and a larger structure then
+//! tracks the load until it retires ("AMD's Zen 4, Part 2", chipsandcheese.com, 2022). That structure has 136 entries
+//! in Zen 4, whereas AMD states 88 entries for the load queue. In Zen 3, it has 116 entries, whereas AMD states 72. The
+//! presets use the size of the larger structure, because a load of the model holds its entry until retirement.
 
 use super::parameters::{CacheLatencies, CoreParameters, CorePorts, OperationLatencies};
 
 impl CoreParameters {
-    /// Returns the core of a processor that [`Processor::by_name`](crate::processor::Processor::by_name) knows, at
-    /// its base clock. Returns `None` if there is no such processor.
+    /// Returns the core parameters of a processor at its base clock. The names are those of
+    /// [`Processor::by_name`](crate::processor::Processor::by_name). Returns `None` for any other name.
     pub fn by_name(name: &str) -> Option<CoreParameters> {
         Some(match name {
             "zen2" => zen2(),
@@ -236,7 +236,7 @@ fn golden_cove() -> CoreParameters {
     }
 }
 
-/// Returns the latencies of AMD's operations since Zen 2. Divisions have the latencies of Zen 3.
+/// Returns the latencies of operations in AMD's cores since Zen 2. Divisions have the latencies of Zen 3.
 fn zen_operations() -> OperationLatencies {
     OperationLatencies {
         integer: 1.0,
@@ -253,7 +253,7 @@ fn zen_operations() -> OperationLatencies {
     }
 }
 
-/// Returns the latencies of Intel's operations since Skylake. Divisions have the latencies of Ice Lake.
+/// Returns the latencies of operations in Intel's cores since Skylake. Divisions have the latencies of Ice Lake.
 fn intel_operations() -> OperationLatencies {
     OperationLatencies {
         integer: 1.0,

@@ -1,10 +1,12 @@
-//! Blocks, prepared for execution by the model: for each instruction, the registers that exist, and the latency.
+//! Code blocks, prepared for execution by the core model. For each instruction, the prepared form contains its latency
+//! and only those registers that the instruction really uses.
 
 use super::parameters::CoreParameters;
 use super::ports::Kind;
 use crate::instruction::{CodeBlock, Instruction, MemoryUse, OperationClass, Register};
 
-/// Registers of one use, without duplicates and without 0.
+/// Registers that an instruction uses for one purpose (address, sources or targets), without duplicates and without the
+/// number 0, which means no register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Registers<const N: usize> {
     registers: [Register; N],
@@ -32,15 +34,16 @@ impl<const N: usize> Registers<N> {
 /// Ordering constraint of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OrderingConstraint {
-    /// No constraint beyond its registers.
+    /// The instruction only waits for its input registers.
     Free,
-    /// It begins when all earlier instructions have ended, and later memory accesses wait for it.
+    /// The instruction begins when all earlier instructions have ended, and all later memory accesses wait for its end.
     Serializing,
-    /// It begins when all earlier instructions have ended, and no later one is dispatched before it ends.
+    /// The instruction begins when all earlier instructions have ended, and no later instruction is dispatched before
+    /// it ends.
     SystemCall,
 }
 
-/// Instruction, prepared for execution by the model.
+/// Instruction, prepared for execution by the core model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PreparedInstruction {
     pub(super) address: Registers<2>,
@@ -48,9 +51,9 @@ pub(super) struct PreparedInstruction {
     pub(super) targets: Registers<3>,
     pub(super) latency: f32,
     pub(super) kind: Kind,
-    /// Whether it works on vectors or floating-point numbers.
+    /// Whether the instruction works on vectors or floating-point numbers.
     pub(super) is_vector: bool,
-    /// Whether it only moves data between a register and memory.
+    /// Whether the instruction only moves data between a register and memory.
     pub(super) is_move: bool,
     pub(super) slots: u8,
     pub(super) order: OrderingConstraint,
@@ -93,8 +96,8 @@ fn is_vector(operation: OperationClass) -> bool {
     matches!(operation, Vector | FloatAdd | FloatMultiply | FloatDivide | Cross)
 }
 
-/// Returns whether an instruction only moves data between a register and memory, so that its time is that of the
-/// access.
+/// Returns whether an instruction only moves data between a register and memory. Such an instruction takes no time in
+/// addition to its memory access.
 fn is_move(instruction: &Instruction) -> bool {
     let is_plain = matches!(
         instruction.operation,
@@ -129,7 +132,7 @@ impl CoreParameters {
     }
 }
 
-/// Prepared blocks of a recording, as far as the recording has been read.
+/// Prepared code blocks of a recording, up to the point to which the recording has been read.
 #[derive(Default)]
 pub(super) struct Program {
     /// Instructions of all blocks, one block after another.

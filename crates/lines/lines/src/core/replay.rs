@@ -1,4 +1,4 @@
-//! Execution of windows in several lanes at once.
+//! Execution of recorded windows in several lanes (memory configurations) simultaneously.
 
 use super::LANES;
 use super::account::{Accountant, CycleAccount};
@@ -10,20 +10,20 @@ use super::time::LaneTimes;
 use crate::instruction::CodeBlock;
 use crate::window::RecordedWindow;
 
-/// Cycles of one window.
+/// Result of the execution of one recorded window: the cycles that it takes in each lane (memory configuration).
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowCycles {
     /// Number of the window's thread.
     pub thread: u32,
-    /// Instructions that the thread had executed before the window.
+    /// Number of instructions that the thread had executed before the window.
     pub start: u64,
-    /// Instructions after the lead.
+    /// Number of instructions of the window after its lead.
     pub instructions: u64,
-    /// Cycles that these instructions take, by lane.
+    /// Cycles that the instructions after the lead take, by lane.
     pub cycles: Vec<f64>,
 }
 
-/// Core that executes the windows of one recording, one after another, in up to 16 lanes.
+/// Core model that executes the windows of one recording, one after another, in up to 16 lanes (memory configurations).
 pub struct CoreReplay {
     machine: CoreModel<LaneTimes<LANES>, LaneMemory<LANES>, Accountant>,
     parameters: CoreParameters,
@@ -32,7 +32,8 @@ pub struct CoreReplay {
 }
 
 impl CoreReplay {
-    /// Creates a core with these lanes. The cycle account is kept for the lane with the index `accounted`.
+    /// Creates a core that executes windows in the given lanes (memory configurations). It keeps the cycle account
+    /// (cycles by cause) of the lane with the index `accounted`.
     ///
     /// # Errors
     /// If there is no lane or there are more than 16, if no lane has the index `accounted`, or if a parameter is out
@@ -52,12 +53,12 @@ impl CoreReplay {
         Ok(CoreReplay { machine, parameters, program, lanes: lanes.len() })
     }
 
-    /// Executes a window. `blocks` are the blocks of the recording, as far as it has been read. Each call must pass
-    /// the same blocks as the previous one, possibly followed by more.
+    /// Executes a window. `blocks` are the code blocks of the recording, up to the point to which it has been read.
+    /// Each call must pass the same blocks as the previous call, possibly followed by more blocks.
     ///
     /// # Panics
-    /// If the window is inconsistent with its blocks. No window that a [`Reader`](crate::recording::Reader) returned
-    /// is.
+    /// If the window is inconsistent with its blocks. Windows that a [`Reader`](crate::recording::Reader) returns are
+    /// always consistent with their blocks.
     pub fn run(&mut self, window: &RecordedWindow, blocks: &[CodeBlock]) -> WindowCycles {
         self.program.prepare(blocks, &self.parameters);
         let mut cycles = vec![0.0; self.lanes];
@@ -71,14 +72,14 @@ impl CoreReplay {
         }
     }
 
-    /// Returns the cycle account of all windows that were executed, without their leads.
+    /// Returns the cycle account (cycles by cause) of all executed windows, without the cycles of their leads.
     pub fn account(&self) -> CycleAccount {
         self.machine.watch.account()
     }
 }
 
 impl RecordedWindow {
-    /// Returns the number of instructions, including the lead.
+    /// Returns the number of instructions of the window, including its lead.
     pub(super) fn instructions(&self) -> u64 {
         self.steps.iter().map(|step| u64::from(step.instructions)).sum()
     }

@@ -1,14 +1,14 @@
-//! Far memory requests of a window for a simulated network: their dependences, and the window's duration for given
-//! latencies.
+//! Requests of a window to far memory, for the simulation of a network. This module finds the requests and their
+//! dependences, and computes the window's duration for given latencies of its requests.
 //!
 //! ```text
 //! window --trace--> requests with dependences --network--> latency of each --replay--> cycles
 //! ```
 //!
 //! A request is issued when everything that it needs is available: its address, and room in queues and buffers. The
-//! last of these conditions to be met is either the completion of one far request or the window's start, and
-//! [`LineRequest::after`] names it. Which condition is the last one is determined in a trace, in which all far
-//! requests have the same latency.
+//! last of these conditions to be met follows either from the completion of an earlier far request or from the window's
+//! start; [`LineRequest::after`] names this event. The event is determined in a trace, in which all far requests have
+//! the same latency.
 
 use super::machine::CoreModel;
 use super::memory::{Device, Memory};
@@ -18,37 +18,39 @@ use super::time::{LaneTime, LaneTimes, NO_REQUEST, TracedTime};
 use crate::instruction::CodeBlock;
 use crate::window::RecordedWindow;
 
-/// Point in time, relative to the completion of a far request.
+/// Point in time, relative to a reference point. The reference point is the completion of a request to far memory, or
+/// the window's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct After {
-    /// Index of the request that completes first; `None` for the window's start.
+    /// Index of the far request whose completion is the reference point; `None` if the reference point is the window's
+    /// start.
     pub request: Option<u32>,
-    /// Time that the core needs after that, in picoseconds.
+    /// Time from the reference point to this point in time, in picoseconds.
     pub gap_ps: u64,
 }
 
 /// Request for a line in far memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineRequest {
-    /// Time of its issue.
+    /// Time at which the core issues the request.
     pub after: After,
     /// Address of the first byte of the line.
     pub address: u64,
-    /// Whether it is the write-back of a modified line, for which no instruction waits. A non-temporal store is not a
-    /// write-back, because it occupies a buffer until it completes.
+    /// Whether the request is the write-back of a modified line, for which no instruction waits. The request of a
+    /// non-temporal store is not a write-back, because it occupies a buffer until it completes.
     pub is_write_back: bool,
 }
 
-/// Far requests of a window, in program order.
+/// Requests of a window to far memory, in program order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowRequests {
-    /// Requests. Each one depends on an earlier request or on the window's start.
+    /// Far requests. Each request depends on an earlier request or on the window's start.
     pub requests: Vec<LineRequest>,
-    /// Retirement of the last instruction.
+    /// Time at which the last instruction of the window retires.
     pub end: After,
 }
 
-/// Core that finds the far requests of windows, and replays windows with a given latency for each request.
+/// Core model that finds the far requests of windows, and replays windows with a given latency for each far request.
 pub struct FarRequests {
     tracer: CoreModel<TracedTime, Tracing, ()>,
     player: CoreModel<LaneTimes<1>, GivenLatencies, ()>,
@@ -57,8 +59,9 @@ pub struct FarRequests {
 }
 
 impl FarRequests {
-    /// Creates a core. `lane` determines which pages are far, and the latency of far requests in a trace. The far
-    /// interval of the lane is ignored, because the network determines how many requests it accepts at once.
+    /// Creates a core model for one memory configuration. `lane` determines which pages are far, and the latency of all
+    /// requests to far memory in a trace. The intervals (bandwidth limits) of the lane's far memory are ignored,
+    /// because the simulated network limits the bandwidth.
     ///
     /// # Errors
     /// If a parameter is out of its range.
@@ -80,11 +83,12 @@ impl FarRequests {
         Ok(FarRequests { tracer, player, parameters: parameters.clone(), program: Program::default() })
     }
 
-    /// Returns the far requests of a window, including those of its lead. `blocks` are the blocks of the recording.
+    /// Returns the requests of a window to far memory, including those of its lead (the first instructions, whose
+    /// cycles are not counted). `blocks` are the code blocks of the recording.
     ///
     /// # Panics
-    /// If the window is inconsistent with its blocks. No window that a [`Reader`](crate::recording::Reader) returned
-    /// is.
+    /// If the window is inconsistent with its blocks. Windows that a [`Reader`](crate::recording::Reader) returns are
+    /// always consistent with their blocks.
     pub fn trace(&mut self, window: &RecordedWindow, blocks: &[CodeBlock]) -> WindowRequests {
         self.program.prepare(blocks, &self.parameters);
         self.tracer.run(&self.program, window, &mut [0.0]);
@@ -94,11 +98,12 @@ impl FarRequests {
         WindowRequests { requests: std::mem::take(&mut memory.requests), end }
     }
 
-    /// Returns the cycles that a window takes after its lead if each of its far requests has the given latency, in
-    /// cycles from its issue. The latencies of write-backs have no effect.
+    /// Returns the cycles that a window takes if its requests to far memory have the given latencies. The cycles of the
+    /// window's lead do not count. `latencies` contains one latency for each far request, in cycles from the request's
+    /// issue. The latencies of write-backs have no effect.
     ///
     /// # Panics
-    /// If there are fewer latencies than requests, or the window is inconsistent with its blocks.
+    /// If there are fewer latencies than far requests, or if the window is inconsistent with its blocks.
     pub fn replay(&mut self, window: &RecordedWindow, blocks: &[CodeBlock], latencies: &[f32]) -> f64 {
         self.program.prepare(blocks, &self.parameters);
         self.player.memory.latencies.clear();
@@ -109,7 +114,7 @@ impl FarRequests {
     }
 }
 
-/// Memory that records far requests.
+/// Memory model that records each far request, with the event on which it depends.
 struct Tracing {
     lane: MemoryLane,
     near: Device<TracedTime>,
@@ -122,16 +127,18 @@ struct Tracing {
 }
 
 impl Tracing {
-    /// Returns the request that determined a time, and the time that passed since its completion.
+    /// Expresses `time` relative to the completion of the far request that determined it, or relative to the window's
+    /// start if no far request did.
     fn after(&self, time: TracedTime) -> After {
         let request = (time.request != NO_REQUEST).then_some(time.request);
         let from = request.map_or(0.0, |request| self.ends[request as usize]);
-        // A load that overtakes a store's request for its line can complete before that request; its gap is then 0.
+        // If a load requests a line before an earlier store does, the load can complete before the store's request. In
+        // this case the gap is 0.
         let cycles = (self.base + f64::from(time.time) - from).max(0.0);
         After { request, gap_ps: (cycles * 1000.0 / self.frequency_ghz).round() as u64 }
     }
 
-    /// Records a far request and returns when it completes.
+    /// Records a far request that is issued at `at`, and returns when it completes.
     fn request(&mut self, at: TracedTime, line: u64, is_write_back: bool) -> TracedTime {
         let number = self.requests.len() as u32;
         self.requests.push(LineRequest { after: self.after(at), address: line * 64, is_write_back });
@@ -178,7 +185,7 @@ impl Memory<TracedTime> for Tracing {
     }
 }
 
-/// Memory whose far requests have given latencies.
+/// Memory model in which the caller gives the latency of each far request.
 struct GivenLatencies {
     lane: MemoryLane,
     near: Device<LaneTimes<1>>,
@@ -187,7 +194,7 @@ struct GivenLatencies {
 }
 
 impl GivenLatencies {
-    /// Returns when the next far request completes.
+    /// Returns when the next far request, which is issued at `at`, completes.
     fn given(&mut self, at: LaneTimes<1>) -> LaneTimes<1> {
         self.next += 1;
         at.after(self.latencies[self.next - 1])

@@ -2,10 +2,10 @@
 
 use super::time::LaneTime;
 
-/// Queue of fixed length. Each entry becomes free at the time that was pushed for it.
+/// Queue of fixed length, such as a reorder buffer. Each entry becomes free at the time that was pushed for it.
 pub(super) struct Ring<T> {
     times: Vec<T>,
-    /// Index of the oldest entry, which is taken next.
+    /// Index of the oldest entry, which the next push takes.
     next: usize,
 }
 
@@ -19,8 +19,8 @@ impl<T: LaneTime> Ring<T> {
         self.times.len()
     }
 
-    /// Returns when the oldest entry after the first `later` ones becomes free. If `later` exceeds the length, it
-    /// waits for the whole queue.
+    /// Returns the time at which one entry of the queue becomes free. This entry was pushed `later` pushes after the
+    /// oldest one. If `later` is the length of the queue or more, the function returns the time of the newest entry.
     #[inline(always)]
     pub(super) fn oldest(&self, later: usize) -> T {
         let length = self.times.len();
@@ -28,7 +28,7 @@ impl<T: LaneTime> Ring<T> {
         self.times[if index < length { index } else { index - length }]
     }
 
-    /// Returns the time that was pushed `before` pushes ago, 1 to the length of the queue.
+    /// Returns the time that was pushed `before` pushes ago. `before` is 1 to the length of the queue.
     #[inline(always)]
     pub(super) fn pushed(&self, before: usize) -> T {
         let index = if self.next < before { self.next + self.times.len() } else { self.next };
@@ -45,7 +45,7 @@ impl<T: LaneTime> Ring<T> {
         }
     }
 
-    /// Releases all entries at `time`.
+    /// Sets all entries to become free at `time`.
     pub(super) fn reset(&mut self, time: T) {
         self.times.fill(time);
         self.next = 0;

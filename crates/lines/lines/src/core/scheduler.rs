@@ -1,20 +1,21 @@
-//! Scheduler, which holds dispatched operations until their inputs are available.
+//! Scheduler of the core model, which holds dispatched operations until their inputs are available.
 
 use super::buffers::TimedBuffers;
 use super::time::LaneTime;
 
-/// Size of a group of operations, of which one is simulated on behalf of all.
+/// Number of operations in a group. Only one operation of each group is simulated, on behalf of the whole group.
 const GROUP: usize = 8;
 
-/// Scheduler with a fixed number of entries. An operation occupies an entry from its dispatch until it begins, and
-/// entries are released in any order.
+/// Scheduler with a fixed number of entries. An operation occupies an entry from its dispatch until it begins.
+/// Operations release their entries in any order.
 ///
-/// Departure: of every 8 operations, only one is simulated, which is selected by a fixed pseudo-random sequence. It
-/// occupies one entry of a scheduler of an eighth of the size. The wait is right on average, at an eighth of the
-/// cost.
+/// Departure: the model simulates only one of every 8 operations, which a fixed pseudo-random sequence selects. This
+/// operation occupies one entry of a scheduler with an eighth of the entries. The time for which operations wait for an
+/// entry is right on average, at an eighth of the cost.
 pub(super) struct Scheduler<T> {
     entries: TimedBuffers<T>,
-    /// Position in the current group, and the position that is simulated.
+    /// Position of the next operation in the current group (`passed`), and position of the operation that is simulated
+    /// (`followed`).
     passed: usize,
     followed: usize,
     state: u32,
@@ -26,13 +27,13 @@ impl<T: LaneTime> Scheduler<T> {
         Scheduler { entries, passed: 0, followed: 0, state: 1 }
     }
 
-    /// Returns when the next operation obtains an entry.
+    /// Returns when the next operation obtains an entry, at the earliest `dispatch`.
     #[inline(always)]
     pub(super) fn room(&self, dispatch: T) -> T {
         if self.passed == self.followed { self.entries.begin(dispatch) } else { dispatch }
     }
 
-    /// Occupies the entry of an operation that begins at `begin`.
+    /// Occupies an entry for an operation until the operation begins at `begin`.
     #[inline(always)]
     pub(super) fn push(&mut self, begin: T) {
         if self.passed == self.followed {

@@ -2,19 +2,19 @@
 
 use super::time::LaneTime;
 
-/// Number of entries in the table of places, a power of two.
+/// Number of entries in the table of places, a power of two. A place is an aligned group of 8 bytes in memory.
 const PLACES: usize = 1024;
-/// Bytes of a place, which is the granularity at which stores are looked up.
+/// Number of bytes of a place, which is the granularity at which stores are looked up.
 const PLACE: u64 = 8;
 
-/// Store of the program.
+/// Store that the program executed.
 #[derive(Clone, Copy)]
 struct Store<T> {
     address: u64,
     bytes: u64,
-    /// Time at which address and data are known.
+    /// Time at which the address and the data of the store are known.
     data: T,
-    /// Time at which the store is written to the first level.
+    /// Time at which the store is written to the first-level cache.
     commit: T,
 }
 
@@ -26,13 +26,14 @@ pub(super) struct ForwardedData<T> {
     pub(super) is_whole: bool,
 }
 
-/// Most recent stores in program order, as many as the store queue holds.
+/// Most recent stores in program order. Their number is at most the size of the store queue.
 pub(super) struct Stores<T> {
     stores: Vec<Store<T>>,
     length: u64,
-    /// Number of stores so far.
+    /// Number of stores since the beginning of the window.
     count: u64,
-    /// Sequence number plus 1 of the last store to each place, by a hash of its address; 0 marks an empty entry.
+    /// Sequence number plus 1 of the last store to each place (aligned group of 8 bytes in memory). The index is a hash
+    /// of the place's address, and 0 marks an empty entry.
     last: Vec<u64>,
     forward_latency: f32,
     load_latency: f32,
@@ -63,16 +64,18 @@ impl<T: LaneTime> Stores<T> {
         }
     }
 
-    /// Returns the entry of a store with this sequence number.
+    /// Returns the index in `stores` of the store with the given sequence number.
     #[inline(always)]
     fn index(&self, number: u64) -> usize {
         number as usize & (self.stores.len() - 1)
     }
 
-    /// Returns when the bytes of a load are available, if a recent store wrote any of them.
+    /// Returns when the bytes that a load reads are available from the store queue, or `None` if no recent store wrote
+    /// any of these bytes.
     ///
-    /// A store that wrote all bytes forwards them. If a store wrote only some of the bytes, the load waits until that
-    /// store has been written to the first level (Agner Fog, microarchitecture.pdf, "Store forwarding stalls").
+    /// If one store wrote all bytes of the load, the store queue forwards them. If a store wrote only some of the
+    /// bytes, the load waits until that store has been written to the first-level cache (Agner Fog,
+    /// microarchitecture.pdf, "Store forwarding stalls").
     #[inline(always)]
     pub(super) fn forwarded(&self, address: u64, bytes: u8) -> Option<ForwardedData<T>> {
         let bytes = u64::from(bytes);

@@ -1,54 +1,57 @@
-//! Times of the core model: one number per lane, or one number and the request that determined it.
+//! Times of the core model. A time is one number for each lane (memory configuration), or one number and the far
+//! request whose completion determined it.
 //!
-//! Times are in cycles, in multiples of 1/16. Sums and maxima are exact as long as times stay below 2^20 cycles,
-//! which rebasing ([`Time::minus`]) ensures. The exception is a longer chain of dependent loads in flight; results
-//! are then rounded to 24 bits.
+//! Times are in cycles, in multiples of 1/16. Sums and maxima are exact while times are below 2^20 cycles. Rebasing
+//! ([`LaneTime::minus`]) ensures this, unless a chain of dependent loads in flight takes more cycles. In this case,
+//! times are rounded to 24 bits.
 
-/// Time of an event, in each of several lanes.
+/// Time of an event in each of several lanes. A lane is a memory configuration that the core model simulates.
 pub(super) trait LaneTime: Copy {
-    /// Beginning of time; no time is earlier.
+    /// Beginning of the window.
     const START: Self;
 
     /// Returns the later of two times, and `other` if they are equal.
     fn later(self, other: Self) -> Self;
 
-    /// Returns the earlier of two times, and `self` if they are equal. `a.earlier(b)` and `a.later(b)` therefore
-    /// always return two different ones of the pair.
+    /// Returns the earlier of two times, and `self` if they are equal. Because `later` returns `other` for equal times,
+    /// `a.earlier(b)` and `a.later(b)` always return one time each of the pair.
     fn earlier(self, other: Self) -> Self;
 
-    /// Returns the time that is `cycles` later.
+    /// Returns the time that is `cycles` cycles after this time.
     fn after(self, cycles: f32) -> Self;
 
-    /// Returns the time relative to `base`.
+    /// Returns this time relative to `base`.
     fn minus(self, base: Self) -> Self;
 
-    /// Returns this time, increased by the difference between `from` and `to`. It depends on the same request as
+    /// Returns this time plus the duration from `from` to `to`. The result is determined by the same far request as
     /// `to`.
     fn shifted(self, from: Self, to: Self) -> Self;
 
-    /// Returns the later of two times in lanes where this time is not before `from`, and this time in the other
-    /// lanes.
+    /// Combines two times in each lane. If this time is at or after `from`, the result is the later of this time and
+    /// `other`; otherwise it is this time.
     fn later_from(self, other: Self, from: Self) -> Self;
 
-    /// Returns this time in lanes where it is before `limit`, and a time that never comes in the other lanes.
+    /// Restricts this time in each lane. If this time is before `limit`, the result is this time; otherwise it is a
+    /// time that never comes.
     fn only_before(self, limit: Self) -> Self;
 
-    /// Returns whether this time is later than `other` in any lane.
+    /// Returns whether this time is later than `other` in at least one lane.
     fn is_later(&self, other: &Self) -> bool;
 
-    /// Returns whether this time exceeds `cycles` in any lane.
+    /// Returns whether this time exceeds `cycles` in at least one lane.
     fn is_after(&self, cycles: f32) -> bool;
 
-    /// Returns the cycles of one lane.
+    /// Returns this time in the lane `lane`, in cycles.
     fn cycles(&self, lane: usize) -> f32;
 }
 
 /// Time that never comes, in cycles.
 const NEVER: f32 = 1e30;
-/// Oldest time, in cycles, that rebasing preserves. Earlier times are raised to it.
+/// Minimum result of [`LaneTime::minus`], in cycles. That function makes times relative to a later time base, and
+/// replaces each earlier result by this minimum.
 const OLDEST: f32 = -524_288.0;
 
-/// Time in `N` lanes. It is aligned so that it spans as few cache lines as possible.
+/// Time of an event in `N` lanes. The type is aligned to 64 bytes so that a value spans as few cache lines as possible.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(align(64))]
 pub(super) struct LaneTimes<const N: usize>(pub(super) [f32; N]);
@@ -123,22 +126,22 @@ impl<const N: usize> LaneTime for LaneTimes<N> {
     }
 }
 
-/// Returns the larger number. It is written so that it compiles to `maxps`, which `f32::max` does not because it has
-/// to handle NaN.
+/// Returns the larger of two numbers. The function is written so that it compiles to the instruction `maxps`.
+/// `f32::max` does not compile to `maxps`, because it has to handle NaN.
 #[inline(always)]
 pub(super) fn later(a: f32, b: f32) -> f32 {
     if a > b { a } else { b }
 }
 
-/// Time in one lane, and the far request whose completion determined it.
+/// Time of an event in one lane, and the far request whose completion determined this time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct TracedTime {
     pub(super) time: f32,
-    /// Index of the request; [`NO_REQUEST`] for the beginning of the window.
+    /// Index of the far request; [`NO_REQUEST`] if the beginning of the window determined the time.
     pub(super) request: u32,
 }
 
-/// Index that stands for the beginning of the window.
+/// Request index of a time that the beginning of the window determined, instead of a far request.
 pub(super) const NO_REQUEST: u32 = u32::MAX;
 
 impl LaneTime for TracedTime {

@@ -1,21 +1,22 @@
-//! Events that an observer of the core receives.
+//! Events that an observer of the core model receives.
 
 use super::time::LaneTime;
 use crate::window::ServedBy;
 
-/// Reason for the duration of an instruction. Later variants take precedence over earlier ones.
+/// Reason why an instruction took its time. If several reasons apply to an instruction, the last one in the order of
+/// the variants is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum WaitCause {
-    /// Operations and their inputs, or the first level.
+    /// The instruction waited for operations and their inputs, or for the first-level cache.
     Core,
-    /// Caches beyond the first level.
+    /// The instruction waited for a cache beyond the first-level cache.
     Cache,
-    /// Memory.
+    /// The instruction waited for memory.
     Memory,
 }
 
 impl WaitCause {
-    /// Returns the reason for waiting for a line that this level served.
+    /// Returns the reason that applies to a wait for a line from the level `served`.
     pub(super) fn for_line(served: ServedBy) -> WaitCause {
         match served {
             ServedBy::L1 => WaitCause::Core,
@@ -27,16 +28,16 @@ impl WaitCause {
 
 /// Retirement of an instruction.
 pub(super) struct Retirement<T> {
-    /// Time of its dispatch.
+    /// Time at which the instruction was dispatched.
     pub(super) dispatch: T,
-    /// Time from which the store queue had room for it.
+    /// Time from which the store queue had room for the instruction's stores.
     pub(super) room: T,
     /// Time at which the previous instruction retired.
     pub(super) before: T,
-    /// Time at which it retires.
+    /// Time at which the instruction retires.
     pub(super) at: T,
     pub(super) waited: WaitCause,
-    /// Cycles from dispatch to completion if it waits for nothing.
+    /// Cycles from the dispatch to the completion of the instruction if it waits for no input.
     pub(super) least: f32,
     /// Whether the previous instruction is a mispredicted branch or a system call.
     pub(super) is_restart: bool,
@@ -44,7 +45,8 @@ pub(super) struct Retirement<T> {
 
 /// Observer of a core.
 pub(super) trait CoreObserver<T: LaneTime> {
-    /// Called when the lead of a window is over, or when a window without a lead begins.
+    /// Called when the lead of a window has ended, or when a window without a lead begins. The lead consists of the
+    /// first instructions of a window, whose cycles are not counted.
     fn start(&mut self);
 
     /// Called when an instruction retires.
@@ -53,7 +55,7 @@ pub(super) trait CoreObserver<T: LaneTime> {
     /// Called for a line that is requested from memory at `begin` and arrives at `end`.
     fn read(&mut self, begin: T, end: T);
 
-    /// Called when the time base is shifted to `base`.
+    /// Called when the core makes all times relative to `base`, the new time base.
     fn rebase(&mut self, base: T);
 }
 

@@ -1,15 +1,17 @@
-//! Oracle placement: the hottest pages are near, as known from the whole run.
+//! Oracle placement: the hottest pages of a run are in near memory. The oracle knows the heat of each page over the
+//! whole run in advance.
 //!
-//! Pages are ordered by their misses, because accesses wait for these. Lines that prefetchers read and lines that are
-//! written back only decide between pages with equal misses, because almost no access waits for them.
+//! Pages are ordered by their number of misses, because accesses wait for misses. Between pages with equal numbers of
+//! misses, the number of prefetched lines and then the number of written-back lines decide. They have lower priority
+//! because almost no access waits for these lines.
 //!
-//! The oracle is not an upper bound on performance: it gives misses that overlap with others the same weight as
-//! misses whose latency is fully exposed.
+//! The oracle does not give an upper bound on performance, because it gives the same weight to misses that overlap with
+//! other misses and to misses whose latency is fully exposed.
 
 use super::{HeatTables, RangeHeat};
 use crate::window::RecordedWindow;
 
-/// Ranges of addresses that are near, because no other ranges have more misses.
+/// Address ranges that the oracle places in near memory, because no other ranges are hotter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hottest {
     range_bytes: u64,
@@ -18,8 +20,8 @@ pub struct Hottest {
 }
 
 impl Hottest {
-    /// Chooses the hottest ranges of a run that together fit into `near_bytes`. If ranges are equally hot, the ones
-    /// with lower addresses are chosen.
+    /// Chooses the hottest address ranges of a run, as many as fit into a near memory of `near_bytes` bytes. Of equally
+    /// hot ranges, the function prefers those with lower addresses.
     pub fn new(heat: &HeatTables, near_bytes: u64) -> Hottest {
         let count = near_bytes.checked_div(heat.range_bytes).unwrap_or(0) as usize;
         let mut ranges: Vec<&RangeHeat> = heat.ranges.iter().collect();
@@ -30,16 +32,16 @@ impl Hottest {
         Hottest { range_bytes: heat.range_bytes.max(1), near }
     }
 
-    /// Returns whether the page of an address is near.
+    /// Returns whether the page that contains `address` is in near memory.
     pub fn is_near(&self, address: u64) -> bool {
         self.near.binary_search(&(address & !(self.range_bytes - 1))).is_ok()
     }
 
-    /// Sets the bit of a placement in a window according to these ranges, for all lines that were requested from
-    /// memory.
+    /// Writes this placement into a window. For each line that was requested from memory, the bit with index
+    /// `placement` of the line's near mask is set if these ranges contain the line, and is cleared otherwise.
     ///
     /// # Panics
-    /// If `placement` is not 0 to 15.
+    /// If `placement` exceeds 15.
     pub fn mark(&self, window: &mut RecordedWindow, placement: u32) {
         window.mark(placement, |address| self.is_near(address));
     }

@@ -1,8 +1,9 @@
-//! Heat of memory: how often accesses missed in each page, prefetchers read it, and lines of it were written back.
+//! Heat of memory. For each page, it consists of three counts: accesses that missed all caches, lines that prefetchers
+//! read from memory, and lines that were written back.
 //!
-//! There are two tables, both of bounded size: totals of the whole run by page, which give the hottest pages
-//! ([`Hottest`]), and a coarser picture by page and time. When a table would exceed its limit, its address ranges
-//! double in size.
+//! The heat is counted in two tables of bounded size. The first table contains totals of the whole run by address
+//! range, from which [`Hottest`] chooses the hottest pages. The second table is a coarser picture by address range and
+//! time. An address range is initially a page. When a table would exceed its limit, its address ranges double in size.
 
 mod hottest;
 mod picture;
@@ -16,41 +17,43 @@ use picture::HeatPicture;
 use ranges::RangeTotals;
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of ranges in the totals, which covers 1 GiB in pages of 4 KiB.
+/// Maximum number of address ranges in the table of totals. If each range has 4 KiB, these ranges cover 1 GiB.
 const RANGES: usize = 1 << 18;
 
-/// Heat while it is being counted.
+/// Heat tables of a process while the program runs.
 #[derive(Clone, Debug)]
 pub struct HeatCounts {
     totals: RangeTotals,
     picture: HeatPicture,
 }
 
-/// Heat tables of a process, as they are stored.
+/// Heat tables of a process in the form in which they are stored after the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeatTables {
-    /// Bytes of a range of the totals; a power of two, at least 4096.
+    /// Size of each address range in `ranges`, in bytes. It is a power of two of at least 4096.
     pub range_bytes: u64,
-    /// Totals by range, in ascending order of addresses.
+    /// Totals of the whole run by address range, in ascending order of addresses.
     pub ranges: Vec<RangeHeat>,
-    /// Instructions of an epoch, summed over all threads.
+    /// Length of an epoch, in instructions of all threads together.
     pub epoch_instructions: u64,
-    /// Bytes of a range of the picture; a power of two, at least 4096.
+    /// Size of each address range in `epochs`, in bytes. It is a power of two of at least 4096.
     pub cell_bytes: u64,
-    /// Heat by epoch, from the beginning of the run. Within an epoch, ranges are in ascending order of addresses.
+    /// Heat of the address ranges in each epoch. Epochs are in order of time, from the beginning of the run. Within an
+    /// epoch, ranges are in ascending order of addresses.
     pub epochs: Vec<Vec<RangeHeat>>,
 }
 
 /// Heat of one range of addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RangeHeat {
-    /// First address.
+    /// First address of the range.
     pub address: u64,
-    /// Loads and stores served by memory, as in the misses of [`CacheCounters`](crate::hierarchy::CacheCounters).
+    /// Number of loads and stores that memory served, counted like the misses of
+    /// [`CacheCounters`](crate::hierarchy::CacheCounters).
     pub misses: u64,
-    /// Lines that were requested from memory by prefetchers or as code.
+    /// Number of lines that prefetchers or code fetches requested from memory.
     pub prefetches: u64,
-    /// Lines that were written to memory.
+    /// Number of lines that were written to memory.
     pub write_backs: u64,
 }
 
@@ -81,8 +84,8 @@ impl HeatCounts {
         HeatCounts { totals: RangeTotals::new(RANGES), picture: HeatPicture::new() }
     }
 
-    /// Counts the lines that the last access transferred to or from memory. A store that bypasses the caches counts
-    /// both as a miss and as a write-back.
+    /// Counts the lines that the last access of `hierarchy` transferred to or from memory. A store that bypasses the
+    /// caches counts as a miss and also as a write-back.
     #[inline]
     pub fn count(&mut self, address: u64, served: ServedBy, hierarchy: &Hierarchy) {
         if served == ServedBy::Memory {
@@ -91,7 +94,7 @@ impl HeatCounts {
         self.count_moved(hierarchy);
     }
 
-    /// Counts the lines that the last code fetch transferred to or from memory.
+    /// Counts the lines that the last code fetch of `hierarchy` transferred to or from memory.
     #[inline]
     pub fn count_code(&mut self, address: u64, served: ServedBy, hierarchy: &Hierarchy) {
         if served == ServedBy::Memory {
@@ -115,12 +118,13 @@ impl HeatCounts {
         self.picture.add(address, way);
     }
 
-    /// Advances time to `instructions`, the number that all threads have executed so far.
+    /// Advances the current time of the heat tables to `instructions`, which is the number of instructions that all
+    /// threads together have executed.
     pub fn advance(&mut self, instructions: u64) {
         self.picture.advance(instructions);
     }
 
-    /// Returns the tables as counted so far.
+    /// Returns the heat tables up to the current time.
     pub fn tables(&self) -> HeatTables {
         HeatTables {
             range_bytes: self.totals.range_bytes(),

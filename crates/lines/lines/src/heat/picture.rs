@@ -1,18 +1,19 @@
-//! Heat by time and address range, in a bounded number of cells.
+//! Heat by time and address range, in a bounded number of cells. A cell is one address range in one epoch.
 
 use super::ranges::{RangeTotals, SHIFT, merged};
 use super::{RangeHeat, TransferReason};
 
-/// Maximum number of epochs.
+/// Maximum number of epochs. An epoch is a period of time, which is measured in executed instructions.
 const EPOCHS: usize = 64;
 /// Initial length of an epoch, in instructions.
 const INSTRUCTIONS: u64 = 1 << 20;
 /// Maximum number of cells in all completed epochs.
 const CELLS: usize = 1 << 16;
-/// Maximum number of ranges in the current epoch.
+/// Maximum number of address ranges in the current epoch.
 const RANGES: usize = 1 << 16;
 
-/// Heat by time and address range. When there would be too many epochs or ranges, they double in size.
+/// Heat by time and address range. When the number of epochs would exceed its limit, the epochs double in length. When
+/// the number of cells would exceed its limit, the address ranges double in size.
 #[derive(Clone, Debug)]
 pub(super) struct HeatPicture {
     shift: u32,
@@ -33,7 +34,7 @@ impl HeatPicture {
         self.current.add(address, way);
     }
 
-    /// Advances time to `instructions` executed, and completes the epochs that have ended.
+    /// Advances time to `instructions` executed instructions, and completes the epochs that have ended.
     pub(super) fn advance(&mut self, instructions: u64) {
         while instructions / self.epoch_instructions > self.over.len() as u64 {
             let ended = std::mem::replace(&mut self.current, RangeTotals::new(RANGES));
@@ -52,7 +53,7 @@ impl HeatPicture {
         self.over = self.over.chunks(2).map(|pair| added(&pair.concat(), shift)).collect();
     }
 
-    /// Doubles the ranges until the number of cells is within its limit.
+    /// Doubles the size of the address ranges until the number of cells is within its limit.
     fn limit(&mut self) {
         while self.over.iter().map(Vec::len).sum::<usize>() > CELLS {
             self.shift += 1;
@@ -66,12 +67,12 @@ impl HeatPicture {
         self.epoch_instructions
     }
 
-    /// Returns the size of a range, in bytes.
+    /// Returns the size of an address range, in bytes.
     pub(super) fn range_bytes(&self) -> u64 {
         1 << self.shift.max(self.current.range_bytes().trailing_zeros())
     }
 
-    /// Returns all epochs. The current one is the last.
+    /// Returns the heat of all epochs. The last element is the current epoch.
     pub(super) fn epochs(&self) -> Vec<Vec<RangeHeat>> {
         let shift = self.range_bytes().trailing_zeros();
         let present = self.current.sorted();
@@ -79,7 +80,7 @@ impl HeatPicture {
     }
 }
 
-/// Sums rows that belong to the same range; the rows may be in any order.
+/// Sums the rows that belong to the same address range of 2^`shift` bytes. The rows may be in any order.
 fn added(rows: &[RangeHeat], shift: u32) -> Vec<RangeHeat> {
     let mut rows = rows.to_vec();
     rows.sort_by_key(|row| row.address);

@@ -1,12 +1,12 @@
-//! Totals by address range.
+//! Totals of heat by address range.
 
 use super::{RangeHeat, TransferReason};
 use std::collections::HashMap;
 
-/// log2 of the initial size of a range, in bytes.
+/// Binary logarithm of the initial size of an address range, in bytes.
 pub(super) const SHIFT: u32 = 12;
 
-/// Totals by address range. When there would be too many ranges, their size doubles.
+/// Totals of heat by address range. When the number of ranges would exceed its limit, the ranges double in size.
 #[derive(Clone, Debug)]
 pub(super) struct RangeTotals {
     shift: u32,
@@ -19,7 +19,7 @@ pub(super) struct RangeTotals {
 }
 
 impl RangeTotals {
-    /// Creates an empty table of at most `most` ranges.
+    /// Creates an empty table of at most `most` address ranges.
     pub(super) fn new(most: usize) -> RangeTotals {
         RangeTotals { shift: SHIFT, most, rows: Vec::new(), indices: HashMap::new(), last: (u64::MAX, 0) }
     }
@@ -63,7 +63,7 @@ impl RangeTotals {
         self.last = (u64::MAX, 0);
     }
 
-    /// Returns the size of a range, in bytes.
+    /// Returns the size of an address range, in bytes.
     pub(super) fn range_bytes(&self) -> u64 {
         1 << self.shift
     }
@@ -76,7 +76,7 @@ impl RangeTotals {
     }
 }
 
-/// Sums neighbouring rows that fall into the same range of 2^`shift` bytes. The rows are in ascending order of
+/// Sums the rows that fall into the same address range of 2^`shift` bytes. The rows must be in ascending order of
 /// addresses.
 pub(super) fn merged(rows: impl Iterator<Item = RangeHeat>, shift: u32) -> Vec<RangeHeat> {
     let mut merged: Vec<RangeHeat> = Vec::new();

@@ -1,26 +1,31 @@
-//! Cache counts of a thread.
+//! Counts of the cache accesses of a thread.
 
 use crate::window::ServedBy;
 use serde::{Deserialize, Serialize};
 
-/// Counts of a thread's accesses and of the traffic that they caused. The loads of page walks are not counted as
-/// accesses.
+/// Counts of a thread's accesses and of the memory traffic that these accesses caused. The loads of page walks are not
+/// counted as accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheCounters {
-    /// Loads by the level that [`Served`] them: L1, L2, L3, another core's cache, memory.
+    /// Number of loads by the level that served them, in the order of [`ServedBy`]: L1, L2, L3, a cache of another
+    /// core, memory.
     pub loads: [u64; 5],
-    /// Stores by the level that [`Served`] them. A store that bypasses the caches counts as served by memory, or by
-    /// L1 if its line was already being gathered in a write-combining buffer.
+    /// Number of stores by the level that served them, in the order of [`ServedBy`]. A store that bypasses the caches
+    /// counts as served by memory. However, it counts as served by L1 if a write-combining buffer was already gathering
+    /// stores to its line.
     pub stores: [u64; 5],
-    /// Modified lines evicted from the last level to memory, and lines written by stores that bypass the caches.
+    /// Number of lines written to memory: modified lines that the last-level cache evicted, and lines that were written
+    /// by stores that bypass the caches.
     pub write_backs: u64,
-    /// Lines brought by hardware prefetchers, by the level that [`Served`] them.
+    /// Number of lines that hardware prefetchers requested, by the level that served them, in the order of
+    /// [`ServedBy`].
     pub prefetches: [u64; 5],
-    /// Code lines that missed the first-level instruction cache, by the level that [`Served`] them.
+    /// Number of code lines that missed the first-level instruction cache, by the level that served them, in the order
+    /// of [`ServedBy`].
     pub fetches: [u64; 5],
-    /// Page walks.
+    /// Number of page walks.
     pub walks: u64,
-    /// Page-walk loads that were served by memory.
+    /// Number of loads of page walks that memory served.
     pub walk_misses: u64,
 }
 

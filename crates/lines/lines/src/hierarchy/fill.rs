@@ -6,8 +6,8 @@ use crate::cache::{EXCLUSIVE, UNUSED};
 use crate::window::ServedBy;
 
 impl Hierarchy {
-    /// Trains the prefetchers with an access that missed the first level or was the first use of a prefetched line,
-    /// and brings the lines that they request.
+    /// Trains the prefetchers with an access that missed the first-level cache or was the first use of a prefetched
+    /// line. Then it fetches the lines that the prefetchers request.
     pub(super) fn prefetch(&mut self, thread: usize, core: usize, request: &Request, served: ServedBy) {
         if served != ServedBy::L1 {
             let ahead = self.cores[core].prefetchers.requested(line_of(request.address));

@@ -7,7 +7,7 @@ use crate::processor::InclusionPolicy;
 use crate::window::ServedBy;
 
 impl Hierarchy {
-    /// Brings a line into the first level of a core for a load or a store, and returns the level that served it.
+    /// Brings a line into the first-level cache of a core for a load or a store, and returns the level that served it.
     pub(super) fn demand(&mut self, thread: usize, core: usize, line: u64, is_store: bool) -> Demanded {
         let demanded = match self.cores[core].l1.touch(line) {
             Some(flags) => {
@@ -42,7 +42,8 @@ impl Hierarchy {
         found
     }
 
-    /// Fetches a line that missed the second level from the last level, another core or memory.
+    /// Fetches a line that is not in the core's second-level cache from the last-level cache, from another core, or
+    /// from memory.
     pub(super) fn fetch(&mut self, thread: usize, core: usize, line: u64, is_store: bool) -> LevelResult {
         let others = self.snoop(core, line, is_store);
         let own = core / self.group;
@@ -76,7 +77,8 @@ impl Hierarchy {
         LevelResult { served, near, flags }
     }
 
-    /// Makes a line of the first level the only copy and marks it as modified.
+    /// Prepares a line in a core's first-level cache for a store: invalidates all copies in other caches, and marks the
+    /// line as modified.
     fn own(&mut self, core: usize, line: u64) {
         let is_alone = self.cores[core].l1.find(line).is_some_and(|flags| *flags & EXCLUSIVE != 0);
         if !is_alone {
@@ -92,7 +94,7 @@ impl Hierarchy {
         *flags |= EXCLUSIVE;
     }
 
-    /// Copies a line from the second level to the first.
+    /// Copies a line from the second-level cache to the first-level cache of a core.
     pub(super) fn fill_l1(&mut self, core: usize, line: u64, flags: u64) {
         let core = &mut self.cores[core];
         let Some(victim) = core.l1.insert(line, flags) else { return };
@@ -102,7 +104,8 @@ impl Hierarchy {
         }
     }
 
-    /// Inserts a line into the second level. The victim moves to the last level.
+    /// Inserts a line into the second-level cache of a core. If this evicts another line, the evicted line moves to the
+    /// last-level cache.
     pub(super) fn fill_l2(&mut self, thread: usize, core: usize, line: u64, flags: u64) {
         let Some(victim) = self.cores[core].l2.insert(line, flags) else { return };
         let in_l1 = self.cores[core].l1.remove(victim.number).unwrap_or(0);
@@ -110,7 +113,8 @@ impl Hierarchy {
         self.put_in_last_level(thread, core / self.group, victim.number, modified);
     }
 
-    /// Inserts a line into a last level. If the line is already there, only its modified flag is updated.
+    /// Inserts a line into a last-level cache. If this cache already contains the line, only the line's modified flag
+    /// is updated.
     fn put_in_last_level(&mut self, thread: usize, group: usize, line: u64, modified: u64) {
         if let Some(flags) = self.last_levels[group].touch(line) {
             *flags |= modified;
@@ -122,8 +126,9 @@ impl Hierarchy {
         }
     }
 
-    /// Handles the eviction of a line from a last level: an inclusive level also invalidates it in the private
-    /// caches. Returns whether any copy was modified and therefore has to be written back.
+    /// Handles the eviction of a line from a last-level cache. If this cache is inclusive, the line is also invalidated
+    /// in the private caches. Returns whether any copy of the line was modified, so that the line has to be written
+    /// back.
     fn leaves_memory(&mut self, group: usize, victim: Line) -> bool {
         let mut flags = victim.flags;
         if self.content == InclusionPolicy::Inclusive {

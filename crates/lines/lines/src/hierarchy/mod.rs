@@ -1,13 +1,14 @@
-//! Cache hierarchy of a machine: which level serves each access, and which lines move between the levels.
+//! Cache hierarchy of a simulated machine. It determines which level serves each access, and which lines move between
+//! the levels.
 //!
-//! Lines have MESI states, which are stored as flags in each private cache. The second level includes the first. A
-//! miss in the second level snoops all other private caches, which stands for a directory that tracks every line. A
-//! line that another core has modified is supplied by that core, and the modified copy goes to the last level of the
-//! requesting core.
+//! Lines have MESI states, which are stored as flags in each private cache. The second-level cache includes the
+//! first-level cache. After a miss in the second-level cache, the model snoops all other private caches, like a machine
+//! with a directory that tracks every line. If another core has modified the line, that core supplies it, and the
+//! modified copy goes to the last-level cache of the requesting core.
 //!
-//! Departures: the second level of Intel's server processors need not include the first. Because it is 20 times
-//! larger, few lines differ. A line that a prefetcher requests is present immediately; the core model computes when
-//! it arrives.
+//! Departures: in Intel's server processors, the second-level cache need not include the first-level cache. Because the
+//! second-level cache is 20 times larger, this concerns few lines. A line that a prefetcher requests is in the caches
+//! immediately; the core model computes later when this line arrives.
 
 mod counters;
 mod fill;
@@ -27,13 +28,14 @@ use crate::processor::{CODE, InclusionPolicy, PageFrames, Processor, ProcessorEr
 use crate::tlb::{TABLES, Tlb, TranslationResult};
 use crate::window::{ServedBy, WalkLoads};
 
-/// Mask of line numbers. They cover all addresses of a program and the page tables of the model.
+/// Mask of the bits of a line number. Line numbers cover all addresses of a program, and the addresses of the page
+/// tables of the model.
 const NUMBERS: u64 = (1 << 56) - 1;
-/// Write-combining buffers: lines in which a core gathers stores that bypass the caches. Intel has 10 to 16 fill
-/// buffers, which serve both these stores and misses.
+/// Number of write-combining buffers of a core. Each of them gathers the stores to one line that bypass the caches.
+/// Intel's cores have 10 to 16 fill buffers, which serve as write-combining buffers and also hold misses.
 const COMBINING: usize = 8;
 
-/// Kind of an access.
+/// Kind of a memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Load.
@@ -45,7 +47,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns whether it is a store of either kind.
+    /// Returns whether the access is a store or a non-temporal store.
     pub fn is_store(self) -> bool {
         self != Kind::Load
     }
@@ -54,57 +56,57 @@ impl Kind {
 /// Access to one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Number of the thread, counted from 0. It runs on core `thread % cores`.
+    /// Number of the accessing thread, counted from 0. The thread runs on core `thread % cores`.
     pub thread: u32,
     /// Address of the first byte.
     pub address: u64,
     /// Kind of the access.
     pub kind: Kind,
-    /// Number of the instruction. The stride prefetcher distinguishes instructions by it.
+    /// Number of the accessing instruction, by which the stride prefetcher distinguishes instructions.
     pub instruction: u64,
 }
 
 /// Result of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessOutcome {
-    /// Level that served the access. A store that bypasses the caches is served by memory, or by L1 if its line was
-    /// already being gathered.
+    /// Level that served the access. For a store that bypasses the caches, this is memory, or L1 if a write-combining
+    /// buffer was already gathering stores to its line.
     pub served: ServedBy,
-    /// Bit mask of the placements in which the page is near if memory served the access; otherwise 0.
+    /// If memory served the access, bit mask of the placements in which the accessed page is near; otherwise 0.
     pub near: u16,
     /// Page walk of the access.
     pub walk: WalkLoads,
 }
 
-/// Line that was written to memory as a consequence of an access.
+/// Line that was written to memory because of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     /// Address of the first byte of the line.
     pub line: u64,
-    /// Bit mask of the placements in which its page is near.
+    /// Bit mask with one bit for each placement of pages; a bit is set if the line is near in that placement.
     pub near: u16,
 }
 
-/// Line that a hardware prefetcher brought because of an access.
+/// Line that a hardware prefetcher fetched because of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefetched {
     /// Address of the first byte of the line.
     pub line: u64,
-    /// Level in which the line was found: the second level or beyond.
+    /// Level that served the line: the second-level cache or a level beyond it.
     pub served: ServedBy,
-    /// Bit mask of the placements in which its page is near if memory served the line; otherwise 0.
+    /// If memory served the line, bit mask of the placements in which its page is near; otherwise 0.
     pub near: u16,
 }
 
 /// Caches, TLBs and prefetchers of a machine.
 ///
-/// [`access`](Self::access) and [`fetch_code`](Self::fetch_code) make one access. Afterwards `write_backs` and
-/// `prefetched` return the other lines that it moved.
+/// [`access`](Self::access) and [`fetch_code`](Self::fetch_code) simulate one access. Afterwards `write_backs` and
+/// `prefetched` return the other lines that this access moved.
 #[derive(Clone, Debug)]
 pub struct Hierarchy {
     cores: Vec<Core>,
     last_levels: Vec<Cache>,
-    /// Number of cores that share a last level.
+    /// Number of cores that share a last-level cache.
     group: usize,
     content: InclusionPolicy,
     placements: Placements,
@@ -131,15 +133,15 @@ struct Thread {
     counters: CacheCounters,
 }
 
-/// Result of a load or store at the first level.
+/// Result of a load or store in the first-level cache.
 struct Demanded {
     served: ServedBy,
     near: u16,
-    /// Whether this is the first use of the line since it entered the first level.
+    /// Whether this is the first use of the line since it was inserted into the first-level cache.
     is_first_use: bool,
 }
 
-/// Result of a request to the levels below the first.
+/// Result of a request to the levels beyond the first-level cache.
 struct LevelResult {
     served: ServedBy,
     near: u16,
@@ -150,7 +152,7 @@ impl Hierarchy {
     /// Creates the empty caches of a machine with `cores` cores.
     ///
     /// # Errors
-    /// If the processor's sizes, the number of cores or the placements are out of range.
+    /// If a size of the processor, the number of cores, or a placement is out of its range.
     pub fn new(
         processor: &Processor,
         cores: u32,
@@ -183,32 +185,35 @@ impl Hierarchy {
         })
     }
 
-    /// Sets which pages are 2 MiB pages, as address ranges of first address and end. All other pages are 4 KiB pages.
+    /// Sets which pages are 2 MiB pages. Each element of `ranges` is the first address of a range and the address after
+    /// its end. All pages outside these ranges are 4 KiB pages.
     pub fn set_huge_pages(&mut self, ranges: &[(u64, u64)]) {
         self.huge = ranges.to_vec();
         self.cores.iter_mut().for_each(|core| core.tlb.forget_last());
     }
 
-    /// Sets the far ranges of the placement with this index, which is a [`PagePlacement::Ranges`].
+    /// Sets the far address ranges of the placement with the index `placement`, which has to be a
+    /// [`PagePlacement::Ranges`].
     pub fn set_far_ranges(&mut self, placement: usize, ranges: &[(u64, u64)]) {
         self.placements.set_far_ranges(placement, ranges);
     }
 
-    /// Advances the placements to `instructions`, the number that all threads have executed so far. Placements that
-    /// move pages use it as their clock.
+    /// Advances the time of the placements to `instructions`, which is the number of instructions that all threads
+    /// together have executed. Placements that move pages use this number as their clock.
     pub fn advance(&mut self, instructions: u64) {
         self.placements.advance(instructions);
     }
 
-    /// Returns the memory that each placement has moved so far.
+    /// Returns the amount of memory that each placement has moved since the counts were last reset.
     pub fn moved(&self) -> Vec<MovedBytes> {
         self.placements.moved()
     }
 
-    /// Forgets a 4 KiB page that the program has released: its lines are removed from all caches, and its near memory
-    /// is free again.
+    /// Removes a 4 KiB page that the program has released. Its lines are removed from the data caches, and its near
+    /// memory becomes free.
     ///
-    /// Departure: a real machine eventually writes the modified lines of such a page back; here they are dropped.
+    /// Departure: a real machine eventually writes the modified lines of such a page back, whereas this model drops
+    /// them.
     pub fn forget_page(&mut self, page: u64) {
         self.placements.forget(page);
         let first = line_of(page << PAGE_SHIFT);
@@ -226,24 +231,23 @@ impl Hierarchy {
         &self.write_backs
     }
 
-    /// Returns the lines that prefetchers brought at the last access, in order.
+    /// Returns the lines that prefetchers fetched because of the last access, in the order of their requests.
     pub fn prefetched(&self) -> &[Prefetched] {
         &self.prefetched
     }
 
-    /// Returns the counts of a thread; all are 0 if the thread has made no access.
+    /// Returns the counts of a thread. All counts are 0 if the thread has not accessed memory.
     pub fn counters(&self, thread: u32) -> CacheCounters {
         self.threads.get(thread as usize).map_or(CacheCounters::default(), |thread| thread.counters)
     }
 
-    /// Resets all counts and the number of executed instructions to 0, and leaves the content of the caches
-    /// unchanged.
+    /// Resets all counts and the number of executed instructions to 0. The contents of the caches do not change.
     pub fn forget_counts(&mut self) {
         self.threads.clear();
         self.placements.forget_counts();
     }
 
-    /// Makes an access to bytes that are all in one line, and returns the level that served it.
+    /// Simulates an access to bytes of a single line, and returns the level that served it.
     #[inline]
     pub fn access(&mut self, request: &Request) -> AccessOutcome {
         let number = request.thread as usize;
@@ -268,10 +272,11 @@ impl Hierarchy {
         self.access_further(number, request)
     }
 
-    /// Fetches the line of code at an address. Returns `None` if the first-level instruction cache contained it.
+    /// Simulates the fetch of the code line that contains `address`. Returns `None` if the first-level instruction
+    /// cache contained the line.
     ///
-    /// Departure: a line stays in the instruction cache when the second level evicts it, and when a store modifies
-    /// it.
+    /// Departure: a line stays in the instruction cache when the second-level cache evicts this line, and when a store
+    /// modifies it.
     #[inline]
     pub fn fetch_code(&mut self, thread: u32, address: u64) -> Option<Prefetched> {
         let number = thread as usize;
@@ -297,7 +302,7 @@ impl Hierarchy {
         }
     }
 
-    /// Makes an access that is not a plain hit in the first level.
+    /// Simulates an access that is not a simple hit in the first-level cache.
     fn access_further(&mut self, thread: usize, request: &Request) -> AccessOutcome {
         let core = self.threads[thread].core;
         let walk = self.translate(thread, core, request.address);
@@ -316,7 +321,7 @@ impl Hierarchy {
         AccessOutcome { served, near, walk }
     }
 
-    /// Translates an address and makes the page-table loads that the walk needs.
+    /// Translates an address. If this needs a page walk, the function also simulates the loads of page-table entries.
     fn translate(&mut self, thread: usize, core: usize, address: u64) -> WalkLoads {
         if self.cores[core].tlb.is_last(address) {
             return WalkLoads::default();
@@ -346,7 +351,7 @@ impl Hierarchy {
         walk
     }
 
-    /// Makes a store that bypasses the caches. The line is removed from all caches.
+    /// Simulates a store that bypasses the caches. Its line is removed from all data caches.
     fn bypass(&mut self, thread: usize, core: usize, line: u64) -> (ServedBy, u16) {
         let combining = &mut self.cores[core].combining;
         if combining.contains(&line) {
@@ -359,7 +364,7 @@ impl Hierarchy {
         (ServedBy::Memory, near)
     }
 
-    /// Writes a line to memory. Returns the bit mask of the placements in which it is near.
+    /// Writes a line to memory. Returns the bit mask of the placements in which the line is near.
     fn write_back(&mut self, thread: usize, line: u64) -> u16 {
         let address = line << LINE_SHIFT;
         let near = self.near(address, AccessKind::Write);
@@ -368,8 +373,8 @@ impl Hierarchy {
         near
     }
 
-    /// Returns the placements in which a requested address is near. Page tables are always near, because the kernel
-    /// keeps them in its own memory.
+    /// Returns the bit mask of the placements in which the memory at `address` is near. Page tables are near in all
+    /// placements, because the kernel keeps them in its own memory.
     fn near(&mut self, address: u64, asked: AccessKind) -> u16 {
         if address >= TABLES { u16::MAX } else { self.placements.near(address, asked) }
     }

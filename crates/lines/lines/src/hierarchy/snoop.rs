@@ -1,22 +1,23 @@
-//! Coherence: copies of a line in other caches, and their invalidation.
+//! Cache coherence: search for copies of a line in other caches, and invalidation of these copies.
 
 use super::Hierarchy;
 use crate::cache::{EXCLUSIVE, MODIFIED};
 
-/// Copies of a line outside a core and its last level.
+/// Copies of a line outside the requesting core and its last-level cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Others {
-    /// Whether another core's private caches contain it.
+    /// Whether the private caches of another core contain the line.
     pub is_private: bool,
-    /// Whether another last level contains it.
+    /// Whether another last-level cache contains the line.
     pub is_in_last_level: bool,
-    /// Whether one of these copies was modified.
+    /// Whether one of these copies of the line was modified.
     pub is_modified: bool,
 }
 
 impl Hierarchy {
-    /// Snoops all other caches for a line. A load leaves them with clean copies, and a store invalidates their
-    /// copies. If the result says that a copy was modified, the caller must keep the line as modified.
+    /// Snoops all caches other than those of the core `core` for a line. If the access is a load, copies in these
+    /// caches become clean; if it is a store, they are invalidated. If the result states that a copy was modified, the
+    /// caller must keep the line as modified.
     pub(super) fn snoop(&mut self, core: usize, line: u64, is_store: bool) -> Others {
         let mut others = Others::default();
         if self.cores.len() == 1 {
@@ -53,9 +54,10 @@ impl Hierarchy {
         }
     }
 
-    /// Removes a line from all caches, because a store that bypasses them is about to write it to memory.
+    /// Removes a line from all caches, because a store that bypasses the caches is about to write the line to memory.
     ///
-    /// Departure: a processor first writes back a modified line that such a store overwrites only in part.
+    /// Departure: if such a store overwrites only a part of a modified line, a real processor first writes the line
+    /// back.
     pub(super) fn discard(&mut self, core: usize, line: u64) {
         self.snoop(core, line, true);
         self.cores[core].l1.remove(line);

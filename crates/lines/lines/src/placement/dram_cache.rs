@@ -1,20 +1,21 @@
-//! Near memory as a hardware-managed cache of far memory.
+//! Near memory that the hardware manages as a cache of far memory (DRAM cache).
 //!
-//! A read whose granule is in near memory is served there. Otherwise far memory serves it and the granule is copied
-//! to near memory, as in DRack's DRAM cache (Zhang et al., USENIX ATC 2025). A write-back from the last level goes to
-//! near memory if the granule is there, and to far memory otherwise.
+//! The cache copies memory in granules, which are aligned groups of lines. If near memory contains the granule of a
+//! read, near memory serves the read. Otherwise far memory serves it, and the granule is copied to near memory, as in
+//! DRack's DRAM cache (Zhang et al., USENIX ATC 2025). A write-back from the last-level cache goes to near memory if
+//! near memory contains its granule, and to far memory otherwise.
 
 use crate::cache::{Cache, MODIFIED};
 
-/// DRAM cache.
+/// Near memory as a cache of far memory, with counts of the copied granules.
 #[derive(Clone, Debug)]
 pub(super) struct DramCache {
     cache: Cache,
-    /// log2 of the bytes of a granule.
+    /// Binary logarithm of the bytes of a granule.
     granule: u32,
-    /// Number of modified granules evicted from near memory.
+    /// Number of modified granules that were evicted from near memory.
     written: u64,
-    /// Number of granules copied to near memory.
+    /// Number of granules that were copied to near memory.
     brought: u64,
 }
 
@@ -26,8 +27,8 @@ impl DramCache {
         DramCache { cache: Cache::shared(sets, ways), granule, written: 0, brought: 0 }
     }
 
-    /// Reads a line, and copies its granule to near memory if it is missing. Returns whether near memory contained
-    /// it.
+    /// Reads a line. If near memory does not contain the line's granule, the granule is copied there. Returns whether
+    /// near memory already contained the granule.
     pub(super) fn read(&mut self, address: u64) -> bool {
         let granule = address >> self.granule;
         if self.cache.touch(granule).is_some() {
@@ -39,27 +40,28 @@ impl DramCache {
         false
     }
 
-    /// Writes a line back. Returns whether near memory contained its granule.
+    /// Writes a line back. Returns whether near memory contained the line's granule.
     pub(super) fn write(&mut self, address: u64) -> bool {
         let granule = self.cache.touch(address >> self.granule);
         granule.map(|flags| *flags |= MODIFIED).is_some()
     }
 
-    /// Drops a 4 KiB page, modified or not.
+    /// Removes a 4 KiB page from near memory without writing it back, even if it is modified.
     pub(super) fn forget(&mut self, page: u64) {
         let (first, end) = (page << 12 >> self.granule, ((page + 1) << 12).div_ceil(1 << self.granule));
-        // A larger granule stays, because it also contains pages that are still in use.
+        // A granule larger than a page stays in near memory, because it may also contain pages that are still in use.
         if self.granule <= 12 {
             (first..end).for_each(|granule| _ = self.cache.remove(granule));
         }
     }
 
-    /// Resets the counts to 0.
+    /// Resets the counts of copied and evicted granules to 0.
     pub(super) fn forget_counts(&mut self) {
         (self.brought, self.written) = (0, 0);
     }
 
-    /// Returns the bytes copied into near memory and evicted from it, which come in addition to the requested lines.
+    /// Returns the number of bytes that were copied into near memory, and the number of modified bytes that were
+    /// evicted from it. The lines that the program requested are not included.
     pub(super) fn moved_bytes(&self) -> [u64; 2] {
         [self.brought << self.granule, self.written << self.granule]
     }

@@ -1,4 +1,5 @@
-//! Placements of pages in near and far memory, which are evaluated at each miss.
+//! Placements of pages in near and far memory. All placements of a run are evaluated at each access that misses all
+//! caches.
 
 mod dram_cache;
 mod text;
@@ -10,56 +11,62 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use tiered::Tiered;
 
-/// log2 of the bytes of a page.
+/// Binary logarithm of the bytes of a page.
 pub(crate) const PAGE_SHIFT: u32 = 12;
-/// Maximum number of placements: the bits of a mask.
+/// Maximum number of placements in a run. It is the number of bits of a mask, which has one bit for each placement.
 pub const PLACEMENTS: usize = 16;
 
 /// Placement of a program's 4 KiB pages. Its textual form is a name with parameters, for example `interleaved:0.5`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PagePlacement {
-    /// All pages are near.
+    /// All pages are in near memory.
     AllNear,
-    /// All pages are far.
+    /// All pages are in far memory.
     AllFar,
-    /// Near and far pages alternate so that any run of pages has this share of near pages, 0 to 1.
+    /// Near and far pages alternate, so that any sequence of successive pages contains about the given share of near
+    /// pages.
     Interleaved {
-        /// Share of near pages.
+        /// Share of near pages, 0 to 1.
         near_share: f64,
     },
-    /// Pages are near in the order of their first misses, until near memory is full.
+    /// Pages are placed in near memory in the order of their first misses until near memory is full. All later pages
+    /// are far.
     FirstTouch {
         /// Size of near memory, in bytes.
         near_bytes: u64,
     },
-    /// The kernel moves pages according to their use, as Linux does with TPP (Maruf et al., ASPLOS 2023).
+    /// The kernel moves pages between near and far memory according to their use, as Linux does with TPP (Maruf et al.,
+    /// ASPLOS 2023).
     Tiered {
         /// Size of near memory, in bytes.
         near_bytes: u64,
-        /// Instructions of all threads between two samplings of far pages. Linux initially samples once per second
-        /// (`numa_balancing_scan_period_min_ms`).
+        /// Number of instructions, of all threads together, between two samplings of far pages by the kernel. Linux
+        /// initially samples once per second (`numa_balancing_scan_period_min_ms`).
         period: u64,
     },
-    /// Near memory is a cache of far memory, as in DRack (Zhang et al., USENIX ATC 2025, section 5.2).
+    /// Near memory is a hardware-managed cache of far memory, as in DRack (Zhang et al., USENIX ATC 2025, section 5.2).
     DramCache {
         /// Size of near memory, in bytes.
         near_bytes: u64,
-        /// Bytes that are copied to near memory at once; a power of two, at least 64.
+        /// Size of a granule, which is the unit that is copied to near memory, in bytes. It is a power of two of at
+        /// least 64.
         granule_bytes: u64,
-        /// Associativity: granules per set.
+        /// Associativity: number of granules per set.
         ways: u32,
     },
-    /// Pages are far in the ranges set by [`Hierarchy::set_far_ranges`](crate::hierarchy::Hierarchy::set_far_ranges).
-    /// Initially there are none.
+    /// Pages are far in the address ranges that
+    /// [`Hierarchy::set_far_ranges`](crate::hierarchy::Hierarchy::set_far_ranges) sets, and near elsewhere. Initially,
+    /// no range is far.
     Ranges,
 }
 
 impl PagePlacement {
-    /// Default shares of near memory.
+    /// Default shares of near memory in the total memory of a program.
     pub const SHARES: [f64; 3] = [0.25, 0.5, 0.75];
 
-    /// Returns the default placements: all pages near, all pages far, and the default shares interleaved. If the
-    /// footprint is known, in bytes, the same shares are added with first-touch placement.
+    /// Returns the default placements: all pages near, all pages far, and interleaved pages with each default share of
+    /// near pages. If the program's footprint (in bytes) is known, first-touch placements are added, whose near
+    /// memories have the default shares of the footprint.
     pub fn usual(footprint: Option<u64>) -> Vec<PagePlacement> {
         let interleaved = Self::SHARES.map(|near_share| PagePlacement::Interleaved { near_share });
         let near_bytes = |share: f64, bytes: u64| (share * bytes as f64) as u64;
@@ -74,25 +81,27 @@ impl PagePlacement {
     }
 }
 
-/// Placements of one run, each with its state.
+/// Placements of one run, with the state of each placement.
 #[derive(Clone, Debug)]
 pub(crate) struct Placements {
     all: Vec<State>,
-    /// Last page and its mask, for the placements that never move a page.
+    /// Last requested page, and the bit mask of the placements in which this page is near. The mask covers only the
+    /// placements that never move a page.
     last: Option<(u64, u16)>,
-    /// Whether any placement moves pages.
+    /// Whether at least one placement moves pages.
     has_moving: bool,
 }
 
-/// Memory that a placement has copied between near and far memory, in addition to the lines that the program
+/// Amount of memory that a placement has copied between near and far memory, in addition to the lines that the program
 /// requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MovedBytes {
-    /// Bytes copied to near memory: promoted pages, or granules copied into a DRAM cache.
+    /// Number of bytes copied to near memory: promoted pages, or granules that were copied into a DRAM cache.
     pub into_near_bytes: u64,
-    /// Bytes copied to far memory: demoted pages, or modified granules evicted from a DRAM cache.
+    /// Number of bytes copied to far memory: demoted pages, or modified granules that were evicted from a DRAM cache.
     pub out_of_near_bytes: u64,
-    /// Hint faults: accesses that entered the kernel because it had unmapped the page to sample it.
+    /// Number of hint faults: accesses that entered the kernel because the kernel had unmapped the page in order to
+    /// sample accesses to it.
     pub hint_faults: u64,
 }
 
@@ -106,11 +115,11 @@ pub(crate) enum AccessKind {
 #[derive(Clone, Debug)]
 enum State {
     Constant(bool),
-    /// Share of near pages, in units of 2^-32. Page `n` is near if the interval from `n * share` to `(n + 1) * share`
-    /// passes a whole number.
+    /// Share of near pages, in units of 2^-32. Page `n` is near if the whole part of `(n + 1) * share` is greater than
+    /// the whole part of `n * share`.
     Interleaved(u64),
-    /// Near pages, far pages, and the capacity of near memory in pages. A page stays where it is until the program
-    /// releases it, because Linux by itself moves no page.
+    /// Near pages, far pages, and the capacity of near memory in pages. A page stays in near or far memory until the
+    /// program releases it, because Linux does not move pages without tiering.
     FirstTouch {
         near: HashSet<u64>,
         far: HashSet<u64>,
@@ -121,14 +130,14 @@ enum State {
     Ranges(Vec<(u64, u64)>),
 }
 
-/// Maximum number of granules of a DRAM cache. Their state takes half a GiB.
+/// Maximum number of granules of a DRAM cache. With this number, the state of the simulated cache takes half a GiB.
 const GRANULES: u64 = 1 << 26;
 
 impl Placements {
-    /// Creates the placements. No page has been placed yet.
+    /// Creates the state of the placements of a run, before any page is placed.
     ///
     /// # Errors
-    /// If there are more placements than a mask has bits, or a parameter is out of range.
+    /// If there are more than 16 placements, or if a parameter of a placement is out of its range.
     pub(crate) fn new(placements: &[PagePlacement]) -> Result<Placements, ProcessorError> {
         if placements.len() > PLACEMENTS {
             return Err(ProcessorError::Placements(placements.len()));
@@ -145,13 +154,13 @@ impl Placements {
         }
     }
 
-    /// Forgets a page that the program has released.
+    /// Removes a page that the program has released from the state of all placements.
     pub(crate) fn forget(&mut self, page: u64) {
         self.last = None;
         self.all.iter_mut().for_each(|state| state.forget(page));
     }
 
-    /// Returns the bit mask of the placements in which the page of an address is near.
+    /// Returns the bit mask of the placements in which the page that contains `address` is near.
     pub(crate) fn near(&mut self, address: u64, asked: AccessKind) -> u16 {
         let page = address >> PAGE_SHIFT;
         let staying = match self.last {
@@ -171,7 +180,8 @@ impl Placements {
         bits.fold(0, |mask, (bit, state)| mask | u16::from(is_near(state) == Some(true)) << bit)
     }
 
-    /// Advances time to `instructions`, the number that all threads have executed so far.
+    /// Advances the time of the placements to `instructions`, which is the number of instructions that all threads
+    /// together have executed.
     pub(crate) fn advance(&mut self, instructions: u64) {
         for state in &mut self.all {
             if let State::Tiered(tiered) = state {
@@ -191,7 +201,7 @@ impl Placements {
         }
     }
 
-    /// Returns the memory that each placement has moved so far.
+    /// Returns the amount of memory that each placement has moved since the counts were last reset.
     pub(crate) fn moved(&self) -> Vec<MovedBytes> {
         self.all.iter().map(State::moved).collect()
     }
@@ -230,12 +240,13 @@ impl State {
         })
     }
 
-    /// Returns whether the placement may move a page between near and far memory.
+    /// Returns whether the placement can move pages between near and far memory during a run.
     fn is_moving(&self) -> bool {
         matches!(self, State::Tiered(_) | State::DramCache(_))
     }
 
-    /// Returns whether the requested page is near, for a placement that moves pages; `None` for the others.
+    /// For a placement that moves pages, handles a request to `address` and returns whether its page is near. Returns
+    /// `None` for a placement that never moves pages.
     fn is_near_now(&mut self, address: u64, asked: AccessKind) -> Option<bool> {
         match (self, asked) {
             (State::Tiered(tiered), _) => Some(tiered.use_page(address >> PAGE_SHIFT)),

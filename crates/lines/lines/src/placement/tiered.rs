@@ -1,33 +1,34 @@
-//! Tiered memory: a kernel that moves pages between near and far memory according to their use, modelled on TPP.
+//! Tiered memory: model of a kernel that moves pages between near and far memory according to their use, as TPP does.
 //!
 //! Maruf et al., "TPP: Transparent Page Placement for CXL-Enabled Tiered-Memory", ASPLOS 2023, section 5:
-//! - New pages are allocated in near memory. When less than a given share of near memory is free (*demotion
-//!   watermark*, `demote_scale_factor` of 2 %), pages from the end of the inactive list are demoted until that share
-//!   is free again.
-//! - The kernel periodically scans far pages and unmaps them. The next access to such a page is a *hint fault*. Near
-//!   pages are not sampled.
-//! - A hint fault promotes a page that is on the active list. A page on the inactive list is moved to the active list
-//!   instead, so that pages are promoted at their second hint fault.
+//! - The kernel allocates new pages in near memory. When less than a given share of near memory is free (*demotion
+//!   watermark*, `demote_scale_factor` of 2 %), the kernel demotes pages from the end of the inactive list to far
+//!   memory until that share is free again.
+//! - The kernel periodically scans far pages and unmaps them. The next access to an unmapped page is a *hint fault*.
+//!   The kernel does not scan near pages.
+//! - A hint fault promotes its page to near memory if the page is on the active list. If the page is on the inactive
+//!   list, the hint fault moves it to the active list instead. Therefore a page is promoted at its second hint fault.
 //!
-//! The lists follow Linux (`mm/vmscan.c`). A new page is inactive. A page at the end of the inactive list becomes
-//! active if it was used since it was put there, and is demoted otherwise. Pages at the end of the active list become
-//! inactive while that list is the longer one.
+//! The lists follow Linux (`mm/vmscan.c`). A new page is put on the inactive list. A page at the end of the inactive
+//! list moves to the active list if it was used since it was put on the inactive list, and is demoted otherwise. While
+//! the active list is longer than the inactive list, pages at its end move to the inactive list.
 //!
 //! Departures:
-//! - A page counts as used when one of its lines is requested from memory, whereas a kernel also sees accesses that
-//!   the caches serve.
+//! - In the model, a page counts as used when one of its lines is requested from memory, whereas a real kernel also
+//!   observes accesses that the caches serve.
 //! - Demotion takes no time.
-//! - File-backed and anonymous memory are treated alike.
+//! - The model does not distinguish file-backed memory from anonymous memory.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-/// Demotion keeps one part in this many of near memory free.
+/// Reciprocal of the share of near memory that demotion keeps free (2 %).
 const FREE: u64 = 50;
-/// Far pages sampled per period: 256 MiB, which is Linux's `numa_balancing_scan_size`.
+/// Maximum number of far pages that the kernel samples per period. Together, these pages have 256 MiB, which is Linux's
+/// `numa_balancing_scan_size`.
 const SAMPLED: usize = 1 << 16;
 
-/// Stale entries that a list may hold, beyond one for each of its pages, before they are removed. An entry is stale
-/// if its page has left the list.
+/// Maximum number of stale entries in a list of pages, in addition to one stale entry for each page of the list. If a
+/// list contains more, its stale entries are removed. An entry is stale if its page has left the list.
 const STALE: u64 = 64;
 
 /// Page that the program has used.
@@ -35,15 +36,15 @@ const STALE: u64 = 64;
 struct Page {
     is_near: bool,
     is_active: bool,
-    /// Whether it was used since it was put on its list.
+    /// Whether the page was used since it was put on its list.
     is_used: bool,
-    /// Whether its next use is a hint fault, because the kernel has unmapped it.
+    /// Whether the kernel has unmapped the page in order to sample its use, so that the next use causes a hint fault.
     is_sampled: bool,
-    /// Number of its valid list entry. Entries with smaller numbers are stale.
+    /// Number of the page's valid list entry. Entries of this page with smaller numbers are stale.
     entry: u64,
 }
 
-/// Near pages in the order in which they were put on a list, each with its entry number.
+/// List of near pages, each with the number of its list entry. The page that was put on the list last is at the front.
 type TieredList = VecDeque<(u64, u64)>;
 
 /// State of tiered memory.
@@ -53,14 +54,15 @@ pub(super) struct Tiered {
     far: BTreeSet<u64>,
     active: TieredList,
     inactive: TieredList,
-    /// Number of near pages on the inactive and on the active list.
+    /// Number of near pages on the inactive list (index 0) and on the active list (index 1).
     lengths: [u64; 2],
     capacity: u64,
     entries: u64,
-    /// Instructions between two samplings, and the instruction count at which the next sampling is due.
+    /// Number of instructions between two samplings (`period`), and number of executed instructions at which the next
+    /// sampling is due (`next_sampling`).
     period: u64,
     next_sampling: u64,
-    /// Page at which the next sampling begins.
+    /// Number of the page at which the next sampling begins.
     cursor: u64,
     moves: Moves,
 }
@@ -91,7 +93,7 @@ impl Tiered {
         }
     }
 
-    /// Returns the page movements so far.
+    /// Returns the counts of page movements.
     pub(super) fn moves(&self) -> Moves {
         self.moves
     }
@@ -101,7 +103,8 @@ impl Tiered {
         (self.moves, self.next_sampling) = (Moves::default(), self.period);
     }
 
-    /// Uses a page, and handles its hint fault if it is sampled. Returns whether the page was near.
+    /// Handles the use of a page. If the page is unmapped for sampling, the use causes a hint fault, which may promote
+    /// the page. Returns whether the page was in near memory before.
     pub(super) fn use_page(&mut self, number: u64) -> bool {
         let Some(page) = self.pages.get_mut(&number) else { return self.allocate(number) };
         page.is_used = true;
@@ -118,7 +121,7 @@ impl Tiered {
         is_near
     }
 
-    /// Forgets a page that the program has released.
+    /// Removes a page that the program has released.
     pub(super) fn forget(&mut self, number: u64) {
         if let Some(page) = self.pages.remove(&number) {
             self.far.remove(&number);
@@ -126,7 +129,7 @@ impl Tiered {
         }
     }
 
-    /// Advances time to `instructions` executed, and samples far pages if a period has ended.
+    /// Advances time to `instructions` executed instructions, and samples far pages if a period has ended.
     pub(super) fn advance(&mut self, instructions: u64) {
         if instructions < self.next_sampling {
             return;
@@ -163,7 +166,7 @@ impl Tiered {
         is_near
     }
 
-    /// Puts a near page, which is on no list, at the front of a list.
+    /// Puts a near page at the front of the active or the inactive list. The page must not be on a list.
     fn enlist(&mut self, number: u64, is_active: bool) {
         self.entries += 1;
         let entry = self.entries;
@@ -178,7 +181,8 @@ impl Tiered {
         }
     }
 
-    /// Removes the page at the end of a list and returns it.
+    /// Removes the page at the end of the active or the inactive list and returns it. Returns `None` if the list is
+    /// empty.
     fn delist(&mut self, is_active: bool) -> Option<u64> {
         loop {
             let list = if is_active { &mut self.active } else { &mut self.inactive };
@@ -202,7 +206,7 @@ impl Tiered {
         self.demote();
     }
 
-    /// Demotes pages until the watermark of free near memory is reached.
+    /// Demotes pages to far memory until the required share of near memory is free.
     fn demote(&mut self) {
         let wanted = self.capacity.div_ceil(FREE);
         while self.free() < wanted {
@@ -219,7 +223,8 @@ impl Tiered {
         }
     }
 
-    /// Moves pages from the active to the inactive list while the active list is the longer one.
+    /// Moves pages from the end of the active list to the inactive list while the active list is longer than the
+    /// inactive list.
     fn age(&mut self) {
         while self.lengths[1] > self.lengths[0] {
             let Some(number) = self.delist(true) else { return };

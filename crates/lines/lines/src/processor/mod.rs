@@ -1,4 +1,4 @@
-//! Processor as the simulated caches see it: sizes of caches and TLBs, and its prefetchers.
+//! Parameters of a processor for the simulation of its caches: sizes of the caches and TLBs, and the prefetchers.
 
 mod presets;
 mod text;
@@ -8,68 +8,72 @@ pub(crate) use text::unknown;
 
 use unrack_units::nearest::hint;
 
-/// Bytes of a line.
+/// Bytes of a cache line.
 pub const LINE: u64 = 64;
-/// Largest cache in bytes, and largest number of ways. They reject a mistyped size before it is allocated.
+/// Maximum size of a cache in bytes, and maximum number of its ways. Because of these limits, a mistyped size is
+/// rejected before it is allocated.
 const LARGEST: u64 = 4 << 30;
 const MOST_WAYS: u32 = 256;
-/// Upper limit of the lines that the stream prefetcher runs ahead.
+/// Maximum number of lines that the stream prefetcher may be configured to run ahead.
 const MOST_AHEAD: f64 = 1024.0;
 
-/// Processor. Its textual form is a name, followed by the fields that differ from the processor of this name, for
-/// example `zen3:l3=6291456/16`.
+/// Parameters of a processor. The textual form is the name of a preset, followed by the fields that differ from this
+/// preset, for example `zen3:l3=6291456/16`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Processor {
     /// Name of the preset, as [`Processor::by_name`] accepts it.
     pub name: &'static str,
     /// First-level data cache of a core.
     pub l1: CacheSize,
-    /// Second-level cache of a core. It includes the first level.
+    /// Second-level cache of a core. It includes the lines of the first-level cache.
     pub l2: CacheSize,
-    /// Physical frames of pages, which determine the sets of the second level.
+    /// Assignment of physical frames to pages. It determines to which sets of the second-level cache the lines of a
+    /// page map.
     pub frames: PageFrames,
-    /// Last-level cache that a group of cores shares.
+    /// Last-level cache, which a group of cores shares.
     pub l3: CacheSize,
-    /// Number of cores that share a last level.
+    /// Number of cores that share a last-level cache.
     pub l3_cores: u32,
-    /// Inclusion policy of the last level.
+    /// Inclusion policy of the last-level cache.
     pub l3_content: InclusionPolicy,
     /// First-level TLB for pages of 4 KiB.
     pub l1_tlb: TlbSize,
-    /// First-level TLB for 2 MiB pages; `None` if a single array holds pages of both sizes.
+    /// First-level TLB for 2 MiB pages; `None` if the TLB `l1_tlb` also holds the 2 MiB pages.
     pub l1_tlb_huge: Option<TlbSize>,
-    /// Second-level TLB, for pages of both sizes.
+    /// Second-level TLB, for pages of 4 KiB and of 2 MiB.
     pub l2_tlb: TlbSize,
     /// Hardware prefetchers.
     pub prefetchers: Prefetchers,
-    /// Reach of the stream prefetcher.
+    /// Number of lines that the stream prefetcher runs ahead of the program.
     pub streams: StreamReach,
 }
 
 /// How far the stream prefetcher runs ahead of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamReach {
-    /// Maximum number of lines ahead.
+    /// Maximum number of lines that the stream prefetcher runs ahead of the program.
     pub lines: u32,
-    /// Maximum number of lines ahead while another stream requests lines that the second level contains.
+    /// Maximum number of lines that the stream prefetcher runs ahead of the program while another stream requests lines
+    /// that the second-level cache already contains.
     pub lines_beside_hits: u32,
-    /// Whether it continues into the next 4 KiB page.
+    /// Whether the prefetcher continues into the next 4 KiB page.
     pub crosses_pages: bool,
 }
 
 impl StreamReach {
-    /// Reach that Intel's manual states: 20 lines, within a page.
+    /// Reach that Intel's manual states: 20 lines ahead, within a page.
     pub const INTEL: StreamReach = StreamReach { lines: 20, lines_beside_hits: 20, crosses_pages: false };
 }
 
-/// Hardware prefetchers of a core that are enabled.
+/// Set of the hardware prefetchers that are enabled in a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefetchers {
-    /// Next-line prefetcher: brings the next line of ascending loads into the first level.
+    /// Next-line prefetcher: fetches the next line of ascending loads into the first-level cache.
     pub next_line: bool,
-    /// Stride prefetcher: brings the next address of a load instruction with a regular stride into the first level.
+    /// Stride prefetcher: for a load instruction with a regular stride, fetches the line of the next address into the
+    /// first-level cache.
     pub stride: bool,
-    /// Stream prefetcher: brings lines ahead of ascending or descending requests into the second level.
+    /// Stream prefetcher: fetches lines ahead of ascending or descending requests into the second-level cache.
     pub streams: bool,
 }
 
@@ -85,7 +89,7 @@ impl Prefetchers {
 pub struct CacheSize {
     /// Capacity in bytes.
     pub bytes: u64,
-    /// Lines per set.
+    /// Associativity: number of lines per set.
     pub ways: u32,
 }
 
@@ -96,28 +100,28 @@ pub(crate) const CODE: CacheSize = CacheSize { bytes: 32 << 10, ways: 8 };
 /// Size of a TLB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TlbSize {
-    /// Number of pages.
+    /// Number of pages that the TLB holds.
     pub entries: u32,
-    /// Pages per set.
+    /// Associativity: number of pages per set.
     pub ways: u32,
 }
 
 /// Assignment of physical frames to pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageFrames {
-    /// Arbitrary frames, given by a hash of the page number, because a kernel hands out frames in no particular
-    /// order.
+    /// Pseudorandom frames, given by a hash of the page number, because a kernel does not allocate frames in a
+    /// particular order.
     Hashed,
-    /// Frame numbers equal to the page numbers of the program, as other cache simulators assume.
+    /// Frame numbers that are equal to the page numbers of the program, as other cache simulators assume.
     Same,
 }
 
-/// Inclusion policy of a last level.
+/// Inclusion policy of a last-level cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InclusionPolicy {
-    /// Victim cache: it holds lines that were evicted from a second level.
+    /// Victim cache: it holds lines that were evicted from a second-level cache.
     Victims,
-    /// Inclusive cache: it holds every line of the second levels, and more.
+    /// Inclusive cache: it holds every line of the second-level caches, and other lines.
     Inclusive,
 }
 
@@ -127,28 +131,28 @@ pub enum ProcessorError {
     /// No processor has this name.
     #[error("no processor is called `{name}`{}", hint(.name, &presets::NAMES))]
     Name {
-        /// Name that was asked for.
+        /// Name that was requested.
         name: String,
     },
     /// A cache or TLB has an impossible size.
     #[error("{what} has {size} in {ways} ways, but {wanted}")]
     Size {
-        /// Cache or TLB.
+        /// Name of the cache or TLB.
         what: &'static str,
-        /// Its size, with the unit.
+        /// Size of the cache or TLB, with the unit.
         size: String,
-        /// Its ways.
+        /// Number of ways of the cache or TLB.
         ways: u32,
         /// Description of the possible sizes.
         wanted: &'static str,
     },
-    /// The number of cores is out of range.
+    /// The number of cores is not 1 to 1024.
     #[error("{0} cores, but 1 to 1024 are simulated")]
     Cores(u32),
-    /// There are more placements than a mask has bits.
+    /// There are more than 16 placements, so that masks do not have a bit for each of them.
     #[error("{0} placements, but up to 16 are decided at once")]
     Placements(usize),
-    /// The share of near memory is out of range.
+    /// The share of near pages is not 0 to 1.
     #[error("near share {0}, but must be 0 to 1")]
     Share(String),
     /// A DRAM cache has an impossible size.
@@ -156,12 +160,12 @@ pub enum ProcessorError {
         "{0}: a DRAM cache has granules of a power of two bytes from 64 on, 1 to 256 ways, and up to 2^26 granules"
     )]
     DramCache(String),
-    /// A word of a textual form is not recognized.
+    /// A word in the textual form of a processor or placement is not recognized.
     #[error("`{word}` is no {what}: {wanted}")]
     Text {
-        /// The word.
+        /// The word that is not recognized.
         word: String,
-        /// What the word should name, for example a field.
+        /// Kind of item that the word should name, for example a field.
         what: &'static str,
         /// Description of the accepted words.
         wanted: &'static str,
@@ -169,7 +173,7 @@ pub enum ProcessorError {
 }
 
 impl Processor {
-    /// Returns the processor with this name.
+    /// Returns the preset of the processor with the given name.
     ///
     /// # Errors
     /// If no processor has this name. The error suggests the most similar name.
@@ -177,28 +181,30 @@ impl Processor {
         presets::by_name(name).ok_or_else(|| ProcessorError::Name { name: name.into() })
     }
 
-    /// Returns the names of all processors, grouped by vendor, oldest first.
+    /// Returns the names of all preset processors. They are grouped by vendor, and each group is ordered from the
+    /// oldest to the newest processor.
     pub fn names() -> &'static [&'static str] {
         &presets::NAMES
     }
 
-    /// Returns the processor with a last level of about `bytes` bytes: the number of sets is rounded down, to at
-    /// least one.
+    /// Returns this processor with a last-level cache of about `bytes` bytes. The number of sets is rounded down, but
+    /// is at least one.
     pub fn with_last_level(mut self, bytes: u64) -> Processor {
         let set = LINE * u64::from(self.l3.ways);
         self.l3.bytes = (bytes / set).max(1) * set;
         self
     }
 
-    /// Returns the processor with a stream prefetcher that keeps as many lines in flight as the measured bandwidth
-    /// implies.
+    /// Returns this processor with a stream prefetcher that keeps the number of lines in flight that the measured
+    /// bandwidth implies.
     ///
     /// By Little's law, a thread that streams from memory of latency `memory_ns` at one line per `line_ns` has
-    /// `memory_ns / line_ns` lines in flight. `line_beside_hits_ns` is the time per line beside other streams that
-    /// hit the second level, and gives the reach in that case.
+    /// `memory_ns / line_ns` lines in flight. `line_beside_hits_ns` is the time per line while other streams hit the
+    /// second-level cache. It determines the number of lines ahead in that case.
     ///
-    /// A stream that stops at the end of a page misses at least the first three lines of the next page. If the time
-    /// per line is below 3 / 64 of the latency, which rules such stops out, the prefetcher is taken to cross pages.
+    /// If a stream prefetcher stops at the end of a page, the program misses at least the first three of the 64 lines
+    /// of the next page. A measured time per line below 3 / 64 of the latency is too short for these misses. In this
+    /// case, the function therefore assumes that the prefetcher crosses pages.
     pub fn with_streams(mut self, memory_ns: f64, line_ns: f64, line_beside_hits_ns: f64) -> Processor {
         let lines =
             (memory_ns / line_ns).round().clamp(f64::from(StreamReach::INTEL.lines), MOST_AHEAD) as u32;
@@ -208,10 +214,10 @@ impl Processor {
         self
     }
 
-    /// Checks the sizes of caches and TLBs.
+    /// Checks that the sizes of the caches and TLBs can be simulated.
     ///
     /// # Errors
-    /// If one cannot be simulated; the error names it.
+    /// If a cache or TLB has a size that cannot be simulated. The error names this cache or TLB.
     pub fn check(&self) -> Result<(), ProcessorError> {
         self.l1.check("first-level cache", true)?;
         self.l2.check("second-level cache", true)?;
@@ -223,10 +229,10 @@ impl Processor {
     }
 }
 
-/// Checks a number of cores.
+/// Checks that a number of cores can be simulated.
 ///
 /// # Errors
-/// If it is out of range.
+/// If the number is not 1 to 1024.
 pub(crate) fn check_cores(cores: u32) -> Result<(), ProcessorError> {
     if (1..=1024).contains(&cores) { Ok(()) } else { Err(ProcessorError::Cores(cores)) }
 }
@@ -257,7 +263,7 @@ impl CacheSize {
 }
 
 impl TlbSize {
-    /// Returns the bytes that its entries cover with 4 KiB pages.
+    /// Returns the number of bytes of memory that the entries of the TLB cover with 4 KiB pages.
     pub fn reach(self) -> u64 {
         u64::from(self.entries) * 4096
     }

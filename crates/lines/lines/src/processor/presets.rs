@@ -1,12 +1,12 @@
-//! Processors by name.
+//! Cache parameters of known processors, by name.
 //!
 //! Sources for AMD: Software Optimization Guides for families 17h models 30h and later (56305), 19h (56665), 19h of
 //! Zen 4 (57647) and 1Ah (58455), sections on the load-store unit, the TLBs and the caches. Sources for Intel: 64 and
 //! IA-32 Architectures Optimization Reference Manual (248966), tables of cache parameters and of TLBs of Skylake
 //! Server, Ice Lake and Sapphire Rapids.
 //!
-//! Where a model is sold with different numbers of cores, the preset describes the largest one, because the last
-//! level grows with the number of cores.
+//! If a processor is sold with different numbers of cores, the preset describes the variant with the most cores,
+//! because the size of the last-level cache depends on the number of cores.
 
 use super::{CacheSize, InclusionPolicy, PageFrames, Prefetchers, Processor, StreamReach, TlbSize};
 
@@ -38,8 +38,9 @@ pub(super) fn by_name(name: &str) -> Option<Processor> {
     })
 }
 
-/// Returns an AMD processor: a first level of 32 KiB in 8 ways, a second level in 8 ways, a 16-way last level that
-/// takes the victims of a group of cores, and one first-level TLB for all page sizes.
+/// Returns an AMD processor with the given sizes. Its first-level cache has 32 KiB in 8 ways, and its second-level
+/// cache has 8 ways. Its last-level cache has 16 ways, and is a victim cache that a group of cores shares. One
+/// first-level TLB holds pages of all sizes.
 fn zen(
     name: &'static str,
     l2_kib: u64,
@@ -64,8 +65,9 @@ fn zen(
     }
 }
 
-/// Returns an Intel server processor since Skylake: a last level that takes victims, given as KiB per core, ways and
-/// cores, and a first-level TLB for huge pages with 32 entries in 4 ways.
+/// Returns an Intel server processor since Skylake with the given sizes. Its last-level cache is a victim cache, whose
+/// size is given as KiB per core, number of ways, and number of cores. Its first-level TLB for huge pages has 32
+/// entries in 4 ways.
 fn intel(
     name: &'static str,
     l1: CacheSize,

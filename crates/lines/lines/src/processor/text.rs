@@ -1,4 +1,4 @@
-//! Textual form of processors: a name, followed by the fields that differ from the processor of this name.
+//! Textual form of processors: the name of a preset, followed by the fields that differ from this preset.
 //!
 //! ```text
 //! processor = name (":" field "=" value)*
@@ -13,7 +13,7 @@ use super::{
 use std::fmt;
 use std::str::FromStr;
 
-/// Fields that a text may set.
+/// Names of the fields that the textual form of a processor may set.
 const FIELDS: &str =
     "fields are l1, l2, frames, l3, l3-cores, l3-content, l1-tlb, huge-tlb, l2-tlb, prefetchers and streams";
 
@@ -170,8 +170,8 @@ fn tlb(value: &str) -> Result<TlbSize, ProcessorError> {
     Ok(TlbSize { entries: number(split.0, "number of entries")?, ways: number(split.1, "number of ways")? })
 }
 
-/// Parses a number of bytes such as `32K`, where K, M and G stand for powers of 1024. Returns `None` if the text is
-/// no such number.
+/// Parses a number of bytes such as `32K`. The suffixes K, M and G mean 1024, 1024^2 and 1024^3. Returns `None` if the
+/// text is not a number of this form.
 pub fn bytes(text: &str) -> Option<u64> {
     let shift = match text.bytes().last()? {
         b'K' => 10,
@@ -186,7 +186,7 @@ fn number(value: &str, what: &'static str) -> Result<u32, ProcessorError> {
     value.parse().map_err(|_| unknown(value, what, "write a whole number"))
 }
 
-/// Returns the error for a word that is not recognized.
+/// Returns the error for a word that is not recognized in the textual form of a processor or placement.
 pub(crate) fn unknown(word: &str, what: &'static str, wanted: &'static str) -> ProcessorError {
     ProcessorError::Text { word: word.into(), what, wanted }
 }

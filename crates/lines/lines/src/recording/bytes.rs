@@ -1,8 +1,8 @@
-//! Encoding of numbers and strings as bytes.
+//! Encoding of numbers and strings as bytes of a recording.
 
 use super::RecordingError;
 
-/// Appends a number in LEB128.
+/// Appends a number in LEB128 encoding.
 pub(super) fn put(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
@@ -11,7 +11,7 @@ pub(super) fn put(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-/// Appends a signed difference of small magnitude. Its sign is stored in the lowest bit.
+/// Appends a signed difference, which takes few bytes if its magnitude is small. The sign is stored in the lowest bit.
 pub(super) fn put_difference(bytes: &mut Vec<u8>, difference: u64) {
     let signed = difference as i64;
     put(bytes, ((signed << 1) ^ (signed >> 63)) as u64);
@@ -23,7 +23,7 @@ pub(super) fn put_text(bytes: &mut Vec<u8>, text: &str) {
     bytes.extend_from_slice(text.as_bytes());
 }
 
-/// Reader of a payload.
+/// Reader of the payload of a record.
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -32,12 +32,12 @@ pub(super) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Creates a cursor at the beginning of a payload that is at this offset in the file.
+    /// Creates a cursor at the beginning of a payload. `offset` is the offset of this payload in the file.
     pub(super) fn new(bytes: &'a [u8], offset: u64) -> Cursor<'a> {
         Cursor { bytes, at: 0, offset }
     }
 
-    /// Returns the error for a fault at the current position.
+    /// Returns the error for damage at the current position of the cursor.
     pub(super) fn damaged(&self, what: &'static str) -> RecordingError {
         RecordingError::Damaged { offset: self.offset + self.at as u64, what }
     }
@@ -72,7 +72,7 @@ impl<'a> Cursor<'a> {
         Err(self.damaged("a number does not fit 64 bits"))
     }
 
-    /// Reads a number of a smaller type.
+    /// Reads a number of the integer type `T`, which may be smaller than 64 bits.
     ///
     /// # Errors
     /// If the payload ends within the number, or the number does not fit into the type.
@@ -84,16 +84,16 @@ impl<'a> Cursor<'a> {
     /// Reads a signed difference.
     ///
     /// # Errors
-    /// If the payload ends within it, or it does not fit into 64 bits.
+    /// If the payload ends within the difference, or the difference does not fit into 64 bits.
     pub(super) fn difference(&mut self) -> Result<u64, RecordingError> {
         let number = self.number()?;
         Ok((number >> 1) ^ (number & 1).wrapping_neg())
     }
 
-    /// Reads the number of items that follow, each of which takes at least one byte.
+    /// Reads the number of items that follow in the payload. Each of these items takes at least one byte.
     ///
     /// # Errors
-    /// If the rest of the payload is too short for that many items.
+    /// If the rest of the payload is too short for this number of items.
     pub(super) fn count(&mut self) -> Result<usize, RecordingError> {
         let number = self.number()?;
         let room = (self.bytes.len() - self.at) as u64;
@@ -120,7 +120,7 @@ impl<'a> Cursor<'a> {
     /// Checks that the payload has been read completely.
     ///
     /// # Errors
-    /// If bytes are left.
+    /// If bytes of the payload are left.
     pub(super) fn end(&self) -> Result<(), RecordingError> {
         (self.at == self.bytes.len()).then_some(()).ok_or_else(|| self.damaged("the record is too long"))
     }

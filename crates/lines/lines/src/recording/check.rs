@@ -1,10 +1,11 @@
-//! Consistency rules for blocks and windows, which are checked before writing and after reading.
+//! Consistency rules for code blocks and windows. The writer of a recording checks them before writing, and the reader
+//! checks them after reading.
 
 use super::LARGEST;
 use crate::instruction::{CodeBlock, Instruction, REGISTERS};
 use crate::window::{LineAccess, RecordedWindow};
 
-/// Checks a block. The error describes the first rule that it violates.
+/// Checks a code block. The error describes the first rule that the block violates.
 pub(super) fn block(block: &CodeBlock) -> Result<(), &'static str> {
     let count = block.instructions.len();
     if count == 0 || count > usize::from(u16::MAX) {
@@ -21,8 +22,8 @@ fn instruction(instruction: &Instruction) -> Result<(), &'static str> {
     (instruction.slots > 0).then_some(()).ok_or("an instruction has no slot")
 }
 
-/// Checks a window. `length` returns the number of instructions of a block, or `None` if there is no such block. The
-/// error describes the first rule that the window violates.
+/// Checks a window. `length` returns the number of instructions of the block with a given number, or `None` if there is
+/// no such block. The error describes the first rule that the window violates.
 pub(super) fn window(
     window: &RecordedWindow,
     placements: usize,
@@ -88,7 +89,7 @@ fn access(access: &LineAccess) -> Result<(), &'static str> {
     (access.bytes > 0 && within).then_some(()).ok_or("an access is not within one line")
 }
 
-/// Returns whether the indices are in ascending order and all below `count`.
+/// Returns whether the indices are in ascending order and all of them are below `count`.
 fn is_ordered(indices: impl Iterator<Item = u32> + Clone, count: usize) -> bool {
     indices.clone().all(|index| (index as usize) < count) && indices.is_sorted()
 }

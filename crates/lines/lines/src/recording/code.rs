@@ -1,4 +1,4 @@
-//! Encoding of blocks and windows as payloads of records.
+//! Encoding of code blocks and windows as payloads of the records of a recording.
 
 use super::RecordingError;
 use super::bytes::{Cursor, put, put_difference};
@@ -53,7 +53,7 @@ const HAS_WALK: u8 = 16;
 const HAS_NEAR: u8 = 32;
 const HAS_ADDRESS: u8 = 64;
 
-/// Returns the index of a value in a table, which contains every value.
+/// Returns the index of a value in a table. The table must contain the value.
 fn number_of<T: PartialEq>(table: &[T], value: &T) -> u8 {
     table.iter().position(|entry| entry == value).expect("every value stands in its table") as u8
 }
@@ -67,7 +67,7 @@ fn value_of<T: Copy>(table: &[T], number: u8, cursor: &Cursor) -> Result<T, Reco
     table.get(usize::from(number)).copied().ok_or_else(|| cursor.damaged("a kind does not exist"))
 }
 
-/// Appends a block.
+/// Appends a code block.
 pub(super) fn put_block(bytes: &mut Vec<u8>, block: &CodeBlock) {
     put(bytes, block.pc);
     put(bytes, u64::from(block.bytes));
@@ -83,10 +83,10 @@ pub(super) fn put_block(bytes: &mut Vec<u8>, block: &CodeBlock) {
     }
 }
 
-/// Reads a block.
+/// Reads a code block.
 ///
 /// # Errors
-/// If the payload is not a valid block.
+/// If the payload is not a valid code block.
 pub(super) fn block(cursor: &mut Cursor) -> Result<CodeBlock, RecordingError> {
     let pc = cursor.number()?;
     let length = cursor.small()?;
@@ -118,12 +118,12 @@ fn bytes<const N: usize>(cursor: &mut Cursor) -> Result<[u8; N], RecordingError>
 /// State of the encoding or decoding of one window.
 pub(super) struct WindowCoder<'a> {
     history: &'a mut History,
-    /// Block that is predicted to follow.
+    /// Number of the block that is predicted to follow the previous step.
     next: u32,
     /// Address of the previous access.
     address: u64,
-    /// Near masks of the previous access: of the last one that a cache served, and of the last one that memory
-    /// served.
+    /// Near masks of previous accesses: of the last access that a cache served (index 0), and of the last access that
+    /// memory served (index 1).
     near: [u16; 2],
 }
 
@@ -134,8 +134,8 @@ impl<'a> WindowCoder<'a> {
         WindowCoder { history, next: 0, address: 0, near: [0; 2] }
     }
 
-    /// Appends a window. `block` maps the block number of a step to the block's number in the file and to the block
-    /// itself.
+    /// Appends a window. Given the block number of a step, `block` returns the number that this block has in the file,
+    /// and the block itself.
     pub(super) fn put_window<'b>(
         mut self,
         bytes: &mut Vec<u8>,
@@ -338,8 +338,8 @@ fn access(
     Ok(LineAccess { instruction, address, bytes, is_store, served, near: *near, walk })
 }
 
-/// Appends a page walk. The first byte is twice the number of levels whose counts follow, plus 1 if the second-level
-/// TLB contained the page.
+/// Appends the loads of a page walk, counted by the level that served them. The first byte is twice the number of
+/// levels whose counts follow, plus 1 if the second-level TLB contained the page.
 fn put_walk(bytes: &mut Vec<u8>, walk: WalkLoads) {
     let counts = [walk.caches[0], walk.caches[1], walk.caches[2], walk.memory];
     let told = counts.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
@@ -366,11 +366,11 @@ fn flag(cursor: &mut Cursor) -> Result<bool, RecordingError> {
     }
 }
 
-/// Moved line: index of its cause, its address, the level in which it was found, and the placements in which it is
-/// near.
+/// Line that was fetched as code or prefetched. The fields are the index of the step or access that caused this, the
+/// address of the line, the level that served it, and the bit mask of the placements in which it is near.
 type FoundLine = (u32, u64, ServedBy, u16);
 
-/// Appends a moved line.
+/// Appends a line that was fetched as code or prefetched.
 fn put_found_line(bytes: &mut Vec<u8>, before: &mut (u32, u64), (cause, line, served, near): FoundLine) {
     put_line(bytes, before, cause, line);
     bytes.push(number_of(&SERVED, &served));
@@ -383,8 +383,9 @@ fn found_line(cursor: &mut Cursor, before: &mut (u32, u64)) -> Result<FoundLine,
     Ok((cause, line, value_of(&SERVED, served, cursor)?, cursor.small()?))
 }
 
-/// Appends the cause and the address of a moved line, both as differences from the previous one. The address is
-/// rotated right by 6 bits, so that neighbouring lines have neighbouring numbers.
+/// Appends the address of a line that was fetched as code, prefetched or written back, and the index of the step or
+/// access that caused this. Each of the two numbers is encoded as the difference from the number of the previous such
+/// line. The address is rotated right by 6 bits before, so that neighbouring lines have neighbouring numbers.
 fn put_line(bytes: &mut Vec<u8>, before: &mut (u32, u64), after: u32, line: u64) {
     let turned = line.rotate_right(6);
     put(bytes, u64::from(after.wrapping_sub(before.0)));

@@ -25,10 +25,10 @@ pub enum RecordingError {
     Damaged {
         /// Offset in the file, in bytes.
         offset: u64,
-        /// Description of the fault.
+        /// Description of the damage.
         what: &'static str,
     },
-    /// The data to be written are inconsistent, so that they could not be read back.
+    /// The writer refused data because they are inconsistent, so that a reader could not read them back.
     #[error("cannot record: {0}")]
     Refused(&'static str),
 }

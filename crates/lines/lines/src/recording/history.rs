@@ -1,16 +1,17 @@
-//! Prediction of the next execution of a block from its last execution in the same window. Writer and reader keep
-//! identical predictions, so that only differences have to be stored.
+//! Prediction of the next execution of a code block from its last execution in the same window. The writer and the
+//! reader of a recording compute identical predictions, so that only the differences from these predictions have to be
+//! stored.
 
 use crate::instruction::{CodeBlock, MemoryUse};
 use crate::window::LineAccess;
 
-/// Number of accesses per execution that are predicted individually. Later accesses share the prediction of the last
-/// one.
+/// Maximum number of accesses per execution of a block that are predicted individually. All later accesses of the
+/// execution share the prediction of the last access that is predicted individually.
 const SITES: usize = 256;
-/// Predicted size of an access before one was seen, in bytes.
+/// Predicted size of an access before its first execution, in bytes.
 const USUAL_BYTES: u8 = 8;
 
-/// Part of an access that is constant over most executions.
+/// Properties of an access that are the same in most executions of its block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct AccessShape {
     pub(super) instruction: u16,
@@ -24,10 +25,10 @@ impl From<&LineAccess> for AccessShape {
     }
 }
 
-/// Prediction of one access of a block: its address and its shape.
+/// Prediction of one access of a code block: its address and its shape.
 #[derive(Clone, Copy)]
 pub(super) struct PredictedAccess {
-    /// Address in the last execution; `None` before the first.
+    /// Address of the access in the last execution; `None` before the first execution.
     address: Option<u64>,
     stride: u64,
     pub(super) shape: AccessShape,
@@ -42,13 +43,13 @@ impl PredictedAccess {
         }
     }
 
-    /// Returns the predicted address. `before` is the address of the previous access in the window, which is used if
-    /// this access has not been executed yet.
+    /// Returns the predicted address of the access. If the access has not been executed yet, the prediction is
+    /// `before`, which is the address of the previous access in the window.
     pub(super) fn expected(&self, before: u64) -> u64 {
         self.address.map_or(before, |address| address.wrapping_add(self.stride))
     }
 
-    /// Updates the prediction with an actual access.
+    /// Updates the prediction with the actual access.
     pub(super) fn learn(&mut self, access: &LineAccess) {
         self.stride = self.address.map_or(0, |last| access.address.wrapping_sub(last));
         self.address = Some(access.address);
@@ -56,12 +57,12 @@ impl PredictedAccess {
     }
 }
 
-/// Predictions for one block.
+/// Predictions for one code block.
 #[derive(Default)]
 pub(super) struct Expected {
     /// Number of the window in which the block was last executed.
     window: u64,
-    /// Block that followed the last execution.
+    /// Number of the block that followed the last execution.
     next: u32,
     /// Number of accesses in the last execution.
     pub(super) accesses: u32,
@@ -69,7 +70,7 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// Returns the prediction of the access with this number.
+    /// Returns the prediction of the access with the index `number` in the block's execution.
     pub(super) fn site(&mut self, number: usize) -> &mut PredictedAccess {
         let number = number.min(SITES - 1);
         while self.sites.len() <= number {
@@ -82,7 +83,7 @@ impl Expected {
         &mut self.sites[number]
     }
 
-    /// Resets the predictions to those that follow from the instructions alone.
+    /// Resets the predictions at the beginning of a window to those that follow from the block's instructions alone.
     fn restart(&mut self, window: u64, number: u32, block: &CodeBlock) {
         (self.window, self.next) = (window, number.wrapping_add(1));
         self.sites.clear();
@@ -100,7 +101,7 @@ impl Expected {
     }
 }
 
-/// Predictions for all blocks.
+/// Predictions for all code blocks.
 #[derive(Default)]
 pub(super) struct History {
     window: u64,
@@ -116,7 +117,8 @@ impl History {
         self.before = None;
     }
 
-    /// Records that a step of this block has ended. Returns the block that is predicted to follow.
+    /// Records that the block `number` has been executed. Returns the number of the block that is predicted to follow
+    /// it.
     pub(super) fn follow(&mut self, number: u32) -> u32 {
         if let Some(before) = self.before.replace(number) {
             self.blocks[before as usize].next = number;
@@ -124,7 +126,7 @@ impl History {
         self.blocks[number as usize].next
     }
 
-    /// Returns the predictions for a block. `number` must be a valid index of the table of blocks.
+    /// Returns the predictions for a code block. `number` must be a valid index of the recording's table of blocks.
     pub(super) fn block(&mut self, number: u32, block: &CodeBlock) -> &mut Expected {
         let index = number as usize;
         if self.blocks.len() <= index {

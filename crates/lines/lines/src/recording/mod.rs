@@ -1,4 +1,4 @@
-//! File of recorded windows, which is written while a program runs and read afterwards.
+//! Recording: file of recorded windows, which is written while a program runs and read afterwards.
 //!
 //! ```text
 //! file    = "unracklw" version:u32 record*        little-endian; the first record is the header
@@ -8,14 +8,14 @@
 //! window  = thread start lead step* fetch* prefetch* write_back*
 //! ```
 //!
-//! A record is written to the file in one piece. A process that is killed therefore leaves at most one incomplete
-//! record, at the end, and the reader stops before it. A window refers only to blocks that precede it in the file.
-//! Its encoding does not depend on earlier windows.
+//! The writer writes each record to the file in one piece. A process that is killed therefore leaves at most one
+//! incomplete record, at the end of the file, and the reader stops before this record. A window refers only to blocks
+//! that precede it in the file. The encoding of a window does not depend on earlier windows.
 //!
 //! Numbers are encoded as LEB128 (7 bits per byte, least significant first). A step or an access is encoded as its
 //! difference from a prediction, which is based on the last execution of the same block in this window ([`history`]).
-//! Therefore a step that is followed by the same block as last time takes one byte, and so does an access that
-//! repeats its stride.
+//! Therefore a step takes one byte if its block is the predicted one, and an access takes one byte if it repeats its
+//! stride.
 
 mod bytes;
 mod check;
@@ -33,11 +33,11 @@ pub use writer::RecordingWriter;
 const MAGIC: &[u8; 8] = b"unracklw";
 /// Version of the format.
 const VERSION: u32 = 2;
-/// Maximum payload of a record, in bytes. A window of ten million instructions is smaller.
+/// Maximum payload of a record, in bytes. The record of a window of ten million instructions is smaller.
 const LARGEST: usize = 1 << 26;
-/// Maximum length of a name, in bytes. Longer function names are truncated.
+/// Maximum length of a name of a processor, placement or function, in bytes. Longer function names are truncated.
 const LONGEST_NAME: usize = 1 << 10;
-/// Maximum number of placements: the bits of a mask.
+/// Maximum number of placements. It is the number of bits of a near mask, which has one bit for each placement.
 const PLACEMENTS: usize = 16;
 
 const HEADER: u8 = 1;
@@ -49,7 +49,7 @@ const WINDOW: u8 = 3;
 pub struct Header {
     /// Name of the processor whose caches were simulated.
     pub processor: String,
-    /// Names of the placements, at most 16. The `i`-th name belongs to bit `i` of a mask.
+    /// Names of the placements, at most 16. The name with index `i` belongs to bit `i` of a near mask.
     pub placements: Vec<String>,
 }
 

@@ -12,18 +12,18 @@ use crate::window::RecordedWindow;
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read};
 
-/// Blocks of the part of a recording that has been read.
+/// Code blocks of the part of a recording that has been read.
 #[derive(Default)]
 pub struct Blocks {
     blocks: Vec<CodeBlock>,
-    /// Index in `names` of each block's function; `None` if it is unknown.
+    /// Index in `names` of each block's function; `None` if the function is unknown.
     functions: Vec<Option<u32>>,
     names: Vec<String>,
     indices: BTreeMap<String, u32>,
 }
 
 impl Blocks {
-    /// Returns the blocks, in the order of [`BlockStep::block`](crate::window::BlockStep::block).
+    /// Returns the blocks, indexed by [`BlockStep::block`](crate::window::BlockStep::block).
     pub fn all(&self) -> &[CodeBlock] {
         &self.blocks
     }
@@ -55,7 +55,7 @@ impl Blocks {
 
 /// Reader that returns the windows of a recording one after another.
 ///
-/// It reads a few bytes at a time, so a file should be wrapped in a [`BufReader`](std::io::BufReader).
+/// The reader reads a few bytes at a time. Therefore a file should be wrapped in a [`BufReader`](std::io::BufReader).
 pub struct Reader<R> {
     file: R,
     offset: u64,
@@ -97,17 +97,17 @@ impl<R: Read> Reader<R> {
         &self.header
     }
 
-    /// Returns the blocks of all windows read so far.
+    /// Returns the code blocks of all windows that have been read.
     pub fn blocks(&self) -> &Blocks {
         &self.blocks
     }
 
-    /// Consumes the reader and returns the blocks of all windows read so far.
+    /// Consumes the reader and returns the code blocks of all windows that have been read.
     pub fn into_blocks(self) -> Blocks {
         self.blocks
     }
 
-    /// Returns whether the file ends within a record, because its writer was killed. The answer is only final once
+    /// Returns whether the file ends within a record, because its writer was killed. The result is final only after
     /// [`next_window`](Self::next_window) has returned `None`.
     pub fn is_cut(&self) -> bool {
         self.is_cut
@@ -185,8 +185,8 @@ impl<R: Read> Reader<R> {
         Ok(Some((kind, offset)))
     }
 
-    /// Fills `bytes`. Returns `false` if the file ends first, and marks the file as cut if it ends in the middle of
-    /// them.
+    /// Reads the next bytes of the file until `bytes` is full. Returns `false` if the file ends before. If the file
+    /// ends after at least one of these bytes, the file is marked as cut.
     fn fill(&mut self, bytes: &mut [u8]) -> Result<bool, RecordingError> {
         let mut done = 0;
         while done < bytes.len() {

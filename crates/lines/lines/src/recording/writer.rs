@@ -10,34 +10,34 @@ use crate::instruction::CodeBlock;
 use crate::window::RecordedWindow;
 use std::io::Write;
 
-/// Writer of a recording. Each record is written by one `write_all`, so there is no buffer to flush.
+/// Writer of a recording. It writes each record by one call of `write_all`, and therefore has no buffer to flush.
 pub struct RecordingWriter<W> {
     file: W,
-    /// Bytes written so far.
+    /// Number of bytes that have been written to the file.
     offset: u64,
     placements: usize,
     history: History,
-    /// Number of each block in the file, indexed by the caller's number; [`UNWRITTEN`] if the block has not been
-    /// written.
+    /// Number that each block has in the file, indexed by the caller's number of the block; [`UNWRITTEN`] if the block
+    /// has not been written.
     numbers: Vec<u32>,
-    /// Number of blocks written so far.
+    /// Number of blocks that have been written to the file.
     blocks: u32,
     /// Record under construction.
     record: Vec<u8>,
 }
 
-/// Marks a block that has not been written to the file.
+/// Value that marks a block that has not been written to the file.
 const UNWRITTEN: u32 = u32::MAX;
-/// Largest block number that a caller may use. It bounds the memory of the table that is indexed by these numbers.
+/// Maximum block number that a caller may use. It limits the memory of the table that is indexed by these numbers.
 const LAST_BLOCK: u32 = 1 << 26;
-/// Bytes of a record before its payload.
+/// Number of bytes of a record before its payload.
 const HEAD: usize = 9;
 
 impl<W: Write> RecordingWriter<W> {
     /// Starts a recording by writing its header.
     ///
     /// # Errors
-    /// If the file cannot be written, a name of the header is too long, or there are too many placements.
+    /// If the file cannot be written, if a name of the header is too long, or if there are more than 16 placements.
     pub fn new(file: W, header: &Header) -> Result<RecordingWriter<W>, RecordingError> {
         let names = || std::iter::once(&header.processor).chain(&header.placements);
         if names().any(|name| name.len() > LONGEST_NAME) || header.placements.len() > PLACEMENTS {
@@ -60,15 +60,16 @@ impl<W: Write> RecordingWriter<W> {
         Ok(writer)
     }
 
-    /// Appends a window, preceded by those of its blocks that have not been written yet.
+    /// Appends a window to the file. Before it, the writer appends the code blocks of this window that are not in the
+    /// file yet.
     ///
-    /// The steps may refer to blocks by any numbers up to 2^26. `block` returns the block with a given number and the
-    /// name of its function, and must always return the same result for the same number. In the file, blocks are
-    /// renumbered.
+    /// The steps of the window may refer to blocks by any numbers up to 2^26. `block` returns the block with a given
+    /// number and the name of its function, if it is known. It must always return the same result for the same number.
+    /// The writer renumbers blocks in the file.
     ///
     /// # Errors
-    /// If the file cannot be written, or the window is inconsistent with itself or with its blocks. The recording
-    /// remains readable in either case.
+    /// If the file cannot be written, or if the window is inconsistent with itself or with its blocks. The recording
+    /// remains readable after each of these errors.
     pub fn append<'a>(
         &mut self,
         window: &RecordedWindow,
@@ -93,7 +94,7 @@ impl<W: Write> RecordingWriter<W> {
         self.write()
     }
 
-    /// Returns the number of bytes written so far.
+    /// Returns the number of bytes that have been written to the file.
     pub fn bytes(&self) -> u64 {
         self.offset
     }
@@ -126,7 +127,7 @@ impl<W: Write> RecordingWriter<W> {
         Ok(())
     }
 
-    /// Starts a record.
+    /// Starts a record of the given kind.
     fn begin(&mut self, kind: u8) {
         self.record.clear();
         self.record.push(kind);
@@ -136,7 +137,7 @@ impl<W: Write> RecordingWriter<W> {
     /// Fills in the length and the checksum of the current record.
     ///
     /// # Errors
-    /// If the record is too large.
+    /// If the payload of the record is too large.
     fn seal(&mut self) -> Result<(), RecordingError> {
         let payload = self.record.len() - HEAD;
         if payload > LARGEST {
@@ -156,7 +157,7 @@ impl<W: Write> RecordingWriter<W> {
     }
 }
 
-/// Truncates a name to the maximum length, at a character boundary.
+/// Truncates a name to the maximum length of names, at a character boundary.
 fn cut(name: &str) -> &str {
     let end = (0..=name.len().min(LONGEST_NAME)).rev().find(|end| name.is_char_boundary(*end));
     &name[..end.unwrap_or(0)]

@@ -1,4 +1,4 @@
-//! Loads and stores of the core: page walks, buffers, and the arrival of lines.
+//! Loads and stores of the core model: page walks, buffers, and the arrival of lines.
 
 use super::{CoreModel, NO_LINE, WindowPosition};
 use crate::core::arrivals::ArrivalKind;
@@ -10,7 +10,7 @@ use crate::instruction;
 use crate::window::{LineAccess, ServedBy, WalkLoads};
 
 impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
-    /// Executes a load access. Returns when its value is available.
+    /// Executes a load whose address is known at `address`. Returns when the loaded value is available.
     #[inline(always)]
     pub(super) fn load(
         &mut self,
@@ -47,7 +47,8 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         end
     }
 
-    /// Fetches the code lines that a step needs and the first level lacks, starting with the step's first group.
+    /// Fetches the code lines that a step needs and that are not in the first-level cache. The requests begin with the
+    /// step's first fetch group.
     #[inline(always)]
     pub(super) fn fetch_code(&mut self, step: usize, position: &mut WindowPosition) {
         while let Some(fetch) = position.window.fetches.get(position.fetch)
@@ -61,8 +62,8 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         }
     }
 
-    /// Brings a line into the first level. Returns when it is requested, when it arrives, and the reason for the
-    /// wait.
+    /// Brings a line into the first-level cache. Returns the time at which the line is requested, the time at which it
+    /// arrives, and the reason that is reported for a wait for the line.
     fn fetch(
         &mut self,
         served: ServedBy,
@@ -81,10 +82,10 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         (begin, end, waited)
     }
 
-    /// Prefetches a line from the second level into the first.
+    /// Prefetches a line from the second-level cache into the first-level cache.
     ///
-    /// Departure: prefetches into the first level have their own buffers, as many as there are for loads. In a core
-    /// they share one set of buffers, in which loads have priority.
+    /// Departure: prefetches into the first-level cache have separate buffers, and their number is the number of fill
+    /// buffers for loads. In a real core, loads and prefetches share one set of buffers, in which loads have priority.
     fn fetch_ahead(&mut self, line: u64, near: u16, ready: T) {
         let begin = self.l1.send(self.ahead.begin(ready), self.dispatch);
         let (end, waited) = self.arrived(ServedBy::L2, line, near, begin);
@@ -92,20 +93,21 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         self.arrivals.insert(line, begin, end, ArrivalKind::Load, waited);
     }
 
-    /// Returns when a line that is requested at `begin` arrives at the first level, and the reason for the wait.
+    /// Returns the time at which a line that is requested at `begin` arrives at the first-level cache, and the reason
+    /// that is reported for a wait for the line.
     fn arrived(&mut self, served: ServedBy, line: u64, near: u16, begin: T) -> (T, WaitCause) {
         let interval = self.parameters.caches.l3_demand_interval;
         let end = self.level(served, line, near, begin, interval);
-        // The recorder says that the second level contains the line, but it may still be in flight. An arrival
-        // recorded for any other level belongs to a copy that has been evicted since.
+        // According to the recorder, the second-level cache contains the line, but the line may still be in flight. If
+        // another level serves the line, a recorded arrival belongs to a copy that has been evicted since.
         match self.arrivals.arrival(line, begin).filter(|_| served == ServedBy::L2) {
             Some(arrival) if arrival.end.is_later(&end) => (end.later(arrival.end), arrival.waited),
             _ => (end, WaitCause::for_line(served)),
         }
     }
 
-    /// Returns when a level has served a request that begins at `begin`. If it is the last level, the line occupies
-    /// the channel from there for `l3_interval` cycles.
+    /// Returns when the level `served` has served a request that begins at `begin`. A line from the last-level cache
+    /// occupies the channel from this cache for `l3_interval` cycles.
     fn level(&mut self, served: ServedBy, line: u64, near: u16, begin: T, l3_interval: f32) -> T {
         let caches = &self.parameters.caches;
         match served {
@@ -121,13 +123,15 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         }
     }
 
-    /// Translates the address of an access. Returns when the translation is available.
+    /// Translates the virtual address of an access. `address` is the time at which this address is known. Returns when
+    /// the translation is available.
     #[inline(always)]
     fn walk(&mut self, access: &LineAccess, address: T, waited: &mut WaitCause) -> T {
         if access.walk == WalkLoads::default() { address } else { self.walk_tables(access, address, waited) }
     }
 
-    /// Walks the page tables, which are near: the loads follow one another, each with the latency of its level.
+    /// Walks the page tables, which are in near memory. The loads of a walk depend on one another, so the latencies of
+    /// the levels that serve them add up.
     #[cold]
     fn walk_tables(&mut self, access: &LineAccess, address: T, waited: &mut WaitCause) -> T {
         let walk = access.walk;
@@ -153,8 +157,8 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         end
     }
 
-    /// Issues software prefetches. Returns when the last one has obtained its buffer, because no instruction waits
-    /// for the lines.
+    /// Issues the software prefetches of an instruction. Returns when the last prefetch has obtained its fill buffer.
+    /// The function does not wait for the lines to arrive, because no instruction waits for them.
     pub(super) fn prefetch(
         &mut self,
         accesses: &[LineAccess],
@@ -175,7 +179,8 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         last
     }
 
-    /// Translates the addresses of an instruction's stores, which is necessary before they retire.
+    /// Translates the addresses of an instruction's stores. Returns when all translations are available, because an
+    /// instruction cannot retire before.
     pub(super) fn translate(&mut self, accesses: &[LineAccess], address: T) -> T {
         let mut end = address;
         for access in accesses.iter().filter(|access| access.is_store) {
@@ -201,11 +206,11 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         }
     }
 
-    /// Writes a store to the first level. Returns when its line is requested.
+    /// Writes a store to the first-level cache. Returns when the store's line is requested.
     ///
-    /// The line is requested at retirement, so that the lines of several stores are in flight at once (Cebrian et
-    /// al., "Boosting store buffer efficiency with store-prefetch bursts", MICRO 2020, section 2). A store to the
-    /// same line as the previous store is merged with it.
+    /// The line is requested when the store retires, so that the lines of several stores can be in flight
+    /// simultaneously (Cebrian et al., "Boosting store buffer efficiency with store-prefetch bursts", MICRO 2020,
+    /// section 2). A store to the same line as the previous store is merged with it.
     fn commit(&mut self, access: &LineAccess) -> T {
         let line = access.address / 64;
         let next = if line == self.store_line { self.commit } else { self.commit.after(1.0) };
@@ -225,11 +230,13 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
     }
 
     /// Gathers a non-temporal store in a write-combining buffer, which is one of the fill buffers (Intel 64 and IA-32
-    /// Architectures Optimization Reference Manual, "Write combining"). Returns when its line is sent to memory.
+    /// Architectures Optimization Reference Manual, "Write combining"). Returns when the line of the store is sent to
+    /// memory.
     ///
-    /// The recorder also records the line as a write-back, which [`moved`](Self::moved) ignores.
+    /// The recorder also records a write-back of the same line, which [`moved`](Self::moved) ignores.
     ///
-    /// Departure: a line is sent with its first store instead of its last.
+    /// Departure: the model sends the line to memory at the first store to it. A real core sends the line after the
+    /// last store.
     fn combine(&mut self, access: &LineAccess) -> T {
         let line = access.address / 64;
         // The recorder has several write-combining buffers. It marks a store to a line that is already being gathered
@@ -245,7 +252,8 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         begin
     }
 
-    /// Moves the lines whose prefetch or write-back was caused by an access that began at `begin`.
+    /// Executes the prefetches and write-backs that the recorder attributes to the current access, which began at
+    /// `begin`.
     #[inline(always)]
     fn moved(&mut self, position: &mut WindowPosition, begin: T) {
         let window = position.window;
@@ -254,8 +262,8 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         {
             position.prefetch += 1;
             let line = prefetch.line / 64;
-            // Prefetchers of the second level bring lines that it lacks. A prefetched line that it contains goes to
-            // the first level.
+            // A prefetcher of the second-level cache requests only lines that are not in this cache. Therefore a
+            // prefetched line that the second-level cache serves goes to the first-level cache.
             if prefetch.served == ServedBy::L2 {
                 self.fetch_ahead(line, prefetch.near, begin);
                 continue;

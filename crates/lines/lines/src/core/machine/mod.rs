@@ -1,8 +1,9 @@
-//! Scoreboard of an out-of-order core, which executes one window.
+//! Scoreboard model of an out-of-order core. It executes one recorded window of instructions.
 //!
-//! Each instruction is processed once, in program order. Sums and maxima of earlier times give the times at which it
-//! is dispatched, has its inputs, has its result, and retires. This is the approach of ZSim (Sanchez and Kozyrakis,
-//! ISCA 2013, section 3.1) and of Sniper's instruction-window-centric core (Carlson et al., TACO 2014).
+//! The model processes each instruction once, in program order. It computes the times at which the instruction is
+//! dispatched, obtains its inputs, produces its result, and retires, as sums and maxima of earlier times. This is the
+//! approach of ZSim (Sanchez and Kozyrakis, ISCA 2013, section 3.1) and of Sniper's instruction-window-centric core
+//! (Carlson et al., TACO 2014).
 
 mod accesses;
 mod position;
@@ -26,28 +27,32 @@ use super::watch::{CoreObserver, Retirement, WaitCause};
 use crate::instruction::{self, REGISTERS};
 use crate::window::RecordedWindow;
 
-/// Number of cycles after which the time base is shifted.
+/// Number of cycles after which all times are made relative to a later time base, so that times in 32-bit floating
+/// point remain exact.
 const REBASE: f32 = 262_144.0;
-/// Stands for no line.
+/// Line number that marks the absence of a line.
 const NO_LINE: u64 = u64::MAX;
 
-/// State of a core and its queues.
+/// State of a simulated core and its queues.
 pub(super) struct CoreModel<T, M, W> {
     parameters: CoreParameters,
     /// Time at which the value of each register is available.
     registers: [T; REGISTERS],
     front: FrontEnd<T>,
-    /// Dispatch time of the last slot, and of the slots of the last turn.
+    /// Dispatch time of the last micro-operation slot (`dispatch`), and dispatch times of the last `dispatch_width`
+    /// slots (`dispatched`).
     dispatch: T,
     dispatched: Ring<T>,
-    /// Retirement time of the last slot, and of as many slots as the reorder buffer holds.
+    /// Retirement time of the last micro-operation slot (`retired`), and retirement times of the last slots, up to the
+    /// size of the reorder buffer (`reorder_buffer`).
     retired: T,
     reorder_buffer: Ring<T>,
     load_queue: Ring<T>,
     store_queue: Ring<T>,
-    /// Time at which the last store was written to the first level.
+    /// Time at which the last store was written to the first-level cache.
     commit: T,
-    /// Line of the last store, and the line that a write-combining buffer gathers.
+    /// Line of the last store (`store_line`), and line whose non-temporal stores a write-combining buffer gathers
+    /// (`combined_line`).
     store_line: u64,
     combined_line: u64,
     /// Time before which no memory access may begin.
@@ -59,16 +64,16 @@ pub(super) struct CoreModel<T, M, W> {
     early: Early<T>,
     ports: PortRates<T>,
     scheduler: Scheduler<T>,
-    /// Scheduler of vector operations; `None` if they share the other one.
+    /// Scheduler of vector operations; `None` if vector operations use `scheduler` too.
     vector_scheduler: Option<Scheduler<T>>,
     fills: TimedBuffers<T>,
-    /// Buffers of prefetches to the first level.
+    /// Buffers of prefetches into the first-level cache.
     ahead: TimedBuffers<T>,
     prefetches: TimedBuffers<T>,
     walkers: TimedBuffers<T>,
-    /// Channel to the first level.
+    /// Channel that transfers lines to the first-level cache.
     l1: Channel<T>,
-    /// Channel from the last level to the second.
+    /// Channel that transfers lines from the last-level cache to the second-level cache.
     l3: Channel<T>,
     stores: Stores<T>,
     arrivals: ArrivalTable<T>,
@@ -77,7 +82,7 @@ pub(super) struct CoreModel<T, M, W> {
 }
 
 impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
-    /// Creates an idle core. The parameters must be valid.
+    /// Creates an idle core. The caller has checked that `parameters` are valid.
     pub(super) fn new(parameters: &CoreParameters, memory: M, watch: W) -> CoreModel<T, M, W> {
         let p = parameters;
         CoreModel {
@@ -114,8 +119,9 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         }
     }
 
-    /// Executes a window, starting with an empty core. Adds the cycles from the end of the lead to the retirement of
-    /// the last instruction to `cycles`, for each lane.
+    /// Executes a recorded window, starting with an empty core. The first instructions of the window (the lead) only
+    /// fill the pipeline. For each lane (memory configuration), the function adds to `cycles` the cycles from the end
+    /// of the lead to the retirement of the last instruction.
     pub(super) fn run(&mut self, program: &Program, window: &RecordedWindow, cycles: &mut [f64]) {
         self.reset();
         self.ways.learn(&window.steps);
@@ -148,12 +154,14 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         self.count(cycles, if lead == 0 { 1.0 } else { 0.0 });
     }
 
-    /// Returns when the last instruction has retired.
+    /// Returns the time at which the last executed instruction retired.
     pub(super) fn retired(&self) -> T {
         self.retired
     }
 
-    /// Counts one instruction of the lead if `left` are left, and returns how many are left after it.
+    /// Counts one executed instruction. `left` is the number of instructions of the window's lead that were left before
+    /// this instruction, and the function returns the number that are left after it. When the lead ends, the function
+    /// starts the count of cycles.
     #[inline(always)]
     fn lead(&mut self, left: u32, cycles: &mut [f64]) -> u32 {
         if left == 1 {
@@ -212,7 +220,8 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         self.restart(prepared, end, is_mispredicted);
     }
 
-    /// Dispatches the slots of an instruction. Returns when the store queue had room for its stores.
+    /// Dispatches the slots of an instruction. Returns the time from which the store queue has room for the
+    /// instruction's stores.
     #[inline(always)]
     fn dispatch(&mut self, prepared: &PreparedInstruction, loads: usize, stores: usize) -> T {
         let mut room = T::START;
@@ -237,7 +246,7 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         room
     }
 
-    /// Returns the scheduler for operations of this kind.
+    /// Returns the scheduler that holds operations of the given kind.
     #[inline(always)]
     fn scheduler(&mut self, kind: Kind) -> &mut Scheduler<T> {
         match &mut self.vector_scheduler {
@@ -246,8 +255,8 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         }
     }
 
-    /// Records when an operation leaves the scheduler: when it begins or, for a pure load, when its address is
-    /// available.
+    /// Records when an operation leaves the scheduler, which is when it begins. A load that only moves data to a
+    /// register leaves the scheduler as soon as its address is available.
     #[inline(always)]
     fn issue(&mut self, prepared: &PreparedInstruction, start: T, address: T, accesses: usize) {
         if prepared.is_scheduled(accesses) {
@@ -259,13 +268,14 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         }
     }
 
-    /// Returns when all of the registers have their values, at the earliest at `from`.
+    /// Returns the time at which the values of all `registers` are available, at the earliest `from`.
     #[inline(always)]
     fn ready(&self, from: T, registers: &[instruction::Register]) -> T {
         registers.iter().fold(from, |time, register| time.later(self.registers[usize::from(*register)]))
     }
 
-    /// Returns when the address of an instruction's accesses is available and the accesses may begin.
+    /// Returns the time from which the memory accesses of an instruction may begin, because their address is available
+    /// and no ordering constraint delays them.
     #[inline(always)]
     fn address(&self, prepared: &PreparedInstruction) -> T {
         let address = self.ready(self.dispatch.later(self.fence), prepared.address.all());
@@ -275,7 +285,8 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         }
     }
 
-    /// Retires an instruction whose results are available at `known`, in order and within the retirement width.
+    /// Retires an instruction whose results are available at `known`. Instructions retire in program order, and at most
+    /// `retire_width` micro-operation slots retire per turn.
     #[inline(always)]
     fn retire(&mut self, prepared: &PreparedInstruction, known: T, loads: usize, room: T, waited: WaitCause) {
         let before = self.retired;
@@ -294,7 +305,9 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         self.watch.retire(&Retirement { dispatch, room, before, at: retired, waited, least, is_restart });
     }
 
-    /// Restarts the front end after a mispredicted branch or a system call, and blocks later dispatch as necessary.
+    /// Delays later instructions after an instruction that requires it. After a mispredicted branch or a system call,
+    /// the function delays dispatch and restarts the front end. After a serializing instruction, it delays memory
+    /// accesses.
     #[inline(always)]
     fn restart(&mut self, prepared: &PreparedInstruction, end: T, is_mispredicted: bool) {
         self.is_restart = is_mispredicted || prepared.order == OrderingConstraint::SystemCall;
@@ -312,7 +325,7 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         }
     }
 
-    /// Shifts the time base to the last dispatch.
+    /// Makes all times that the core stores relative to the last dispatch time, which becomes the new time base.
     #[cold]
     fn rebase(&mut self) {
         let base = self.dispatch;
@@ -341,7 +354,7 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         self.watch.rebase(base);
     }
 
-    /// Empties the core.
+    /// Empties the core before a new window.
     fn reset(&mut self) {
         self.registers.fill(T::START);
         (self.dispatch, self.retired) = (T::START, T::START);

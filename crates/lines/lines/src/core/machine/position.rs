@@ -1,16 +1,16 @@
-//! Position in a window.
+//! Position of the core model in a recorded window.
 
 use crate::window::{LineAccess, RecordedWindow};
 
-/// Position in a window: the next elements to process.
+/// Position in a recorded window: indices of the next elements that the core model has to process.
 pub(super) struct WindowPosition<'a> {
     pub(super) window: &'a RecordedWindow,
-    /// Index of the next access, and of the end of the current step's accesses.
+    /// Index of the next memory access (`access`), and index after the last access of the current step (`end`).
     pub(super) access: usize,
     pub(super) end: usize,
     /// Number of accesses whose prefetches and write-backs have been processed.
     pub(super) handled: usize,
-    /// Indices of the next code fetch, prefetch and write-back.
+    /// Indices of the next code fetch, the next prefetch and the next write-back.
     pub(super) fetch: usize,
     pub(super) prefetch: usize,
     pub(super) write_back: usize,
@@ -22,7 +22,7 @@ impl<'a> WindowPosition<'a> {
         WindowPosition { window, access: 0, end: 0, handled: 0, fetch: 0, prefetch: 0, write_back: 0 }
     }
 
-    /// Moves to a step.
+    /// Moves to the beginning of the step with index `number`.
     #[inline(always)]
     pub(super) fn enter(&mut self, number: usize) {
         let next = self.window.steps.get(number + 1);
@@ -30,7 +30,8 @@ impl<'a> WindowPosition<'a> {
         self.end = next.map_or(self.window.accesses.len(), |next| next.first_access as usize);
     }
 
-    /// Consumes and returns the accesses of the next instruction, whose index in its block is `index`.
+    /// Returns the memory accesses of the next instruction and advances past them. `index` is the index of this
+    /// instruction in its code block.
     #[inline(always)]
     pub(super) fn accesses(&mut self, index: u16) -> &'a [LineAccess] {
         let rest = &self.window.accesses[self.access..self.end];

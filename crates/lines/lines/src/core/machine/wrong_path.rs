@@ -1,19 +1,21 @@
 //! Early loads on the wrong path after a mispredicted branch.
 //!
-//! The two paths of a branch usually reconverge soon. While a mispredicted branch waits for a miss, the core already
-//! executes instructions beyond the point of reconvergence. If the address of a load there does not depend on the
-//! instructions between, the wrong path issues that load early, and the right path later finds its line in flight. A
-//! simulator that only follows the right path serializes such misses, although they overlap in a real core.
+//! The two paths of a branch usually reconverge soon. While a mispredicted branch waits for a cache miss, the core
+//! executes the wrong path, and often reaches instructions beyond the point of reconvergence. If the address of a load
+//! beyond this point does not depend on instructions between the branch and this point, the wrong path issues that load
+//! early. The right path later finds the line of this load in flight. A simulator that only follows the right path
+//! serializes the two misses, although they overlap in a real core.
 //!
 //! Eyerman, Van den Steen, Heirman and Hur, "Simulating wrong-path instructions in decoupled functional-first
 //! simulation", ISPASS 2023, find the point of reconvergence in the instructions that follow on the right path. This
 //! module does the same.
 //!
-//! The wrong path is only known if the window has taken it at another time. It is therefore assembled from the most
-//! frequent successors of each block. After reconvergence, registers that either path wrote before it have unknown
-//! values. The same holds for values that depend on these registers or on a miss.
+//! The recorded window contains only the right path of each branch. The wrong path is therefore assembled from the most
+//! frequent successors of each code block elsewhere in the window. After reconvergence, the values of registers that
+//! either path wrote before this point are treated as unknown. The same holds for values that depend on these registers
+//! or on a cache miss.
 //!
-//! Departure: lines that only the wrong path requests are not fetched.
+//! Departure: the model does not fetch lines that only the wrong path requests.
 
 use super::CoreModel;
 use crate::core::memory::Memory;
@@ -24,45 +26,45 @@ use crate::instruction::{REGISTERS, Register};
 use crate::window::{BlockStep, LineAccess, RecordedWindow, ServedBy};
 use std::collections::VecDeque;
 
-/// Maximum number of steps on the right path before reconvergence.
+/// Maximum number of steps on the right path in which the point of reconvergence is searched.
 const LONGEST: usize = 16;
-/// Maximum number of wrong-path blocks that are searched.
+/// Maximum number of blocks of the wrong path in which the point of reconvergence is searched.
 const MOST: usize = 32;
-/// Wrong-path loads that begin fewer than this many cycles before the branch completes are ignored. It exceeds the
-/// latency of a second level, so that they would gain little.
+/// Minimum number of cycles by which a load on the wrong path has to begin before its branch completes. Later loads are
+/// ignored, because they would gain little. The number exceeds the latency of a second-level cache.
 const LAST: f32 = 32.0;
 
-/// Set of registers, one bit for each.
+/// Set of registers, with one bit for each register.
 type Registers = u64;
 const _: () = assert!(REGISTERS <= Registers::BITS as usize, "each register has a bit");
 
-/// Successor of a block, and its frequency.
+/// Code block that followed another block in a window, with the number of times that it did.
 #[derive(Clone, Copy, Default)]
 struct Successor {
     block: u32,
     count: u32,
 }
 
-/// Control flow of a window.
+/// Control flow of a recorded window.
 #[derive(Default)]
 pub(super) struct ControlFlow {
-    /// The two most frequent successors of each block, the more frequent one first.
+    /// The two most frequent successors of each block. The more frequent successor is the first one.
     successors: Vec<[Successor; 2]>,
 }
 
-/// Point at which the two paths of a branch reconverge.
+/// Point at which the right path and the wrong path of a mispredicted branch reconverge.
 #[derive(Debug, PartialEq, Eq)]
 struct Reconvergence {
-    /// Index of the window's step that begins there.
+    /// Index of the window's step that begins at the point of reconvergence.
     step: usize,
-    /// Registers written by either path before that point.
+    /// Registers that either path writes before the point of reconvergence.
     written: Registers,
-    /// Number of slots on the wrong path.
+    /// Number of slots on the wrong path before the point of reconvergence.
     slots: usize,
 }
 
 impl ControlFlow {
-    /// Discards the known control flow, and learns that of a window.
+    /// Discards the known control flow, and learns the control flow of a window from its steps.
     pub(super) fn learn(&mut self, steps: &[BlockStep]) {
         self.successors.clear();
         for pair in steps.windows(2) {
@@ -86,22 +88,22 @@ impl ControlFlow {
         }
     }
 
-    /// Returns the known successors of a block, the most frequent one first.
+    /// Returns the known successors of the block `from`. The most frequent successor is the first one.
     fn next(&self, from: u32) -> impl Iterator<Item = u32> {
         let known = self.successors.get(from as usize).copied().unwrap_or_default();
         known.into_iter().filter(|next| next.count > 0).map(|next| next.block)
     }
 
-    /// Returns the point of reconvergence after the branch at the end of a step. It is the point at which the sum of
-    /// the slots on both paths is smallest. The wrong path consists of transitions that the window has made
-    /// elsewhere.
+    /// Returns the point of reconvergence of the branch at the end of the step `branch`, or `None` if none is found. If
+    /// the two paths meet at several points, it is the point with the minimum sum of slots on the two paths before it.
+    /// The wrong path is assembled from transitions between blocks that occur elsewhere in the window.
     fn meeting(&self, program: &Program, steps: &[BlockStep], branch: usize) -> Option<Reconvergence> {
         let right = &steps[branch + 1..steps.len().min(branch + 1 + LONGEST)];
         let taken = right.first()?.block;
         let wrong = self.next(steps[branch].block).find(|block| *block != taken)?;
         let slots = |block| program.block(block).iter().map(|one| usize::from(one.slots)).sum::<usize>();
-        // Blocks in the order in which they are found. Each has the index of its predecessor and the number of slots
-        // before it.
+        // Blocks of the wrong path in the order in which they are found. Each entry has the index of the block's
+        // predecessor in this list, and the number of slots on the wrong path before the block.
         let mut reached = vec![(wrong, usize::MAX, 0)];
         let mut place = 0;
         while place < reached.len() && reached.len() < MOST {
@@ -143,8 +145,9 @@ fn bit(register: Register) -> Registers {
     1 << register
 }
 
-/// Accesses that a wrong path issues early, in window order: the index of the access, and the time at which its
-/// address is available there. The time is one that never comes in lanes in which the branch completes earlier.
+/// Accesses that a wrong path issues early, in the order of the window. Each entry consists of the index of the access
+/// and the time at which its address is available on the wrong path. In lanes (memory configurations) in which the
+/// branch completes before this time, the time of the entry is a time that never comes.
 pub(super) struct Early<T> {
     loads: VecDeque<(usize, T)>,
 }
@@ -154,7 +157,8 @@ impl<T: LaneTime> Early<T> {
         Early { loads: VecDeque::new() }
     }
 
-    /// Removes and returns the time of an access, if it is issued early. Entries of earlier accesses are discarded.
+    /// Removes the entry of an access and returns its time, or returns `None` if no wrong path issues the access early.
+    /// Entries of earlier accesses are discarded.
     #[inline(always)]
     pub(super) fn take(&mut self, access: usize) -> Option<T> {
         while let Some((index, time)) = self.loads.front().copied()
@@ -168,7 +172,8 @@ impl<T: LaneTime> Early<T> {
         None
     }
 
-    /// Records an early access. If it was already recorded from another wrong path, the earlier time is kept.
+    /// Records an access that a wrong path issues at `time`. If the access was already recorded for another wrong path,
+    /// the earlier of the two times is kept.
     fn note(&mut self, access: usize, time: T) {
         let place = self.loads.partition_point(|(index, _)| *index < access);
         match self.loads.get_mut(place) {
@@ -186,19 +191,19 @@ impl<T: LaneTime> Early<T> {
     }
 }
 
-/// State of the core on the wrong path.
+/// State of the core while it executes a wrong path.
 struct Shadow<T> {
     registers: [T; REGISTERS],
-    /// Registers whose values are unknown there.
+    /// Registers whose values are unknown on the wrong path.
     unknown: Registers,
     dispatch: T,
-    /// Number of slots executed so far.
+    /// Number of slots that the wrong path has executed.
     slots: usize,
 }
 
 impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
-    /// Finds the loads that are issued early after the branch at the end of a step, which was dispatched at
-    /// `dispatched` and completes at `complete`.
+    /// Finds the loads that the wrong path of a mispredicted branch issues early. The branch is at the end of the step
+    /// `branch`, was dispatched at `dispatched`, and completes at `complete`.
     pub(super) fn look_ahead(
         &mut self,
         program: &Program,
@@ -234,7 +239,8 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         }
     }
 
-    /// Executes a step on the wrong path. Returns whether time and room are left for another one.
+    /// Executes a step on the wrong path. Returns whether the wrong path can execute another step. It cannot if the
+    /// mispredicted branch completes too soon, or if the reorder buffer is full.
     fn shadow_step(
         &mut self,
         shadow: &mut Shadow<T>,
@@ -308,14 +314,14 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
 }
 
 impl<T: LaneTime> Shadow<T> {
-    /// Accounts for the slots of the wrong path before reconvergence.
+    /// Accounts for the time and the slots of the wrong path before its point of reconvergence.
     fn skip(&mut self, slots: usize, per_cycle: f32) {
         self.slots += slots;
         self.dispatch = self.dispatch.after(slots as f32 / per_cycle);
     }
 }
 
-/// Returns whether an access belongs to a step.
+/// Returns whether the access with index `access` belongs to the step with index `step` or to an earlier one.
 fn is_in(window: &RecordedWindow, step: usize, access: usize) -> bool {
     window.steps.get(step + 1).is_none_or(|next| access < next.first_access as usize)
 }

@@ -1,14 +1,14 @@
 //! Next-line prefetcher, which models Intel's DCU prefetcher.
 //!
-//! It is "triggered by an ascending access to very recently loaded data": here, by a load of a line whose predecessor
-//! is among the most recently loaded lines.
+//! According to the manual, it is "triggered by an ascending access to very recently loaded data". In this model, such
+//! an access is a load of a line whose preceding line is among the most recently loaded lines.
 
 use super::page::is_same_page;
 
-/// Number of recently loaded lines that are remembered. The manual states no number.
+/// Number of recently loaded lines that the prefetcher stores. Intel's manual does not state this number.
 const RECENT: usize = 8;
 
-/// Stands for no line. Its successor is not the number of any line that is loaded.
+/// Line number that marks an empty entry. The number after it is not the number of any loaded line.
 const NO_LINE: u64 = u64::MAX - 1;
 
 /// Most recently loaded lines.
@@ -23,7 +23,8 @@ impl NextLine {
         NextLine { recent: [NO_LINE; RECENT], oldest: 0 }
     }
 
-    /// Trains the prefetcher with a load. Returns the next line if the previous line was loaded recently.
+    /// Trains the prefetcher with a load of `line`. Returns the next line if the line before `line` was loaded
+    /// recently.
     pub(super) fn loaded(&mut self, line: u64) -> Option<u64> {
         let is_ascending = self.recent.contains(&line.wrapping_sub(1));
         self.recent[self.oldest] = line;

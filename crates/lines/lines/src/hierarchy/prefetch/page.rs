@@ -1,6 +1,6 @@
-//! Pages of 4 KiB, beyond which prefetchers of the first level do not go.
+//! Pages of 4 KiB. Prefetchers of the first-level cache request only lines of the page that the program accesses.
 
-/// Lines of a page, as a shift.
+/// Binary logarithm of the number of lines of a page.
 pub(super) const PAGE_LINES: u32 = 6;
 
 /// Returns whether two lines are in the same page of 4 KiB.

@@ -1,48 +1,50 @@
-//! Stream prefetcher of the second level, which models Intel's streamer.
+//! Stream prefetcher of the second-level cache, which models Intel's streamer.
 //!
 //! According to the manual, it "monitors read requests from the L1 cache for ascending and descending sequences of
-//! addresses", caused by loads, stores and prefetches of the first level alike. It "maintains one forward or backward
-//! stream for each 4 KByte page" for up to 32 pages, "runs up to 20 lines ahead", and "may issue two prefetch
-//! requests on every L2 lookup".
+//! addresses", whether loads, stores or prefetches of the first-level cache caused these requests. It "maintains one
+//! forward or backward stream for each 4 KByte page" for up to 32 pages, "runs up to 20 lines ahead", and "may issue
+//! two prefetch requests on every L2 lookup".
 //!
-//! Measurements show that a processor whose memory streams faster than these limits allow runs further ahead and into
-//! the next page. It runs less far ahead while another stream requests lines that the second level already contains.
-//! Both distances come from a calibration of the machine ([`StreamReach`]).
+//! Measurements show that some processors stream from memory faster than these limits allow. Their prefetchers must
+//! therefore run further ahead, and into the next page. They run less far ahead while another stream requests lines
+//! that the second-level cache already contains. The number of lines ahead in each of these two cases comes from a
+//! calibration of the machine ([`StreamReach`]).
 
 use super::page::{PAGE_LINES, is_same_page};
 use crate::processor::StreamReach;
 
-/// Number of pages that are tracked at once.
+/// Number of pages that the streamer tracks simultaneously.
 const PAGES: usize = 32;
-/// Lines requested per lookup.
+/// Maximum number of lines that the streamer requests per lookup of the second-level cache.
 const AT_ONCE: u64 = 2;
-/// Steps in one direction after which a stream is detected.
+/// Number of successive steps in one direction after which a stream is detected.
 const STEPS: u8 = 2;
-/// Longest step, in lines. Steps of more than one occur because requests of neighbouring loads may come out of order.
-/// The manual states no number.
+/// Maximum length of a step of a stream, in lines. Steps of more than one line occur because requests of neighbouring
+/// loads may arrive out of order. Intel's manual does not state this number.
 const LONGEST: i64 = 2;
-/// Two streams run concurrently if both have had a request among this many last ones.
+/// Number of last requests from which the streamer determines whether two streams run concurrently. They run
+/// concurrently if each of the two has made at least one of these requests.
 const RECENT: u64 = 64;
 
 /// Page that is tracked.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     page: u64,
-    /// Line of the last request.
+    /// Line that the last request in this page accessed.
     last: u64,
-    /// Direction of the last steps: 1, -1, or 0 if there is none yet.
+    /// Direction of the last steps: 1 (ascending), -1 (descending), or 0 before the first step.
     direction: i64,
-    /// Steps in this direction so far.
+    /// Number of successive steps in this direction.
     steps: u8,
-    /// Last line that was requested ahead.
+    /// Last line that the streamer has requested for this stream.
     ahead: u64,
-    /// Whether the second level contained the lines that were requested last.
+    /// Whether the second-level cache already contained the lines that the streamer requested last for this stream.
     are_hits: bool,
-    /// Sequence number of the last request.
+    /// Sequence number of the last request in this page.
     at: u64,
 }
 
-/// Lines to bring, in order.
+/// Sequence of lines that the streamer requests, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct LinesAhead {
     next: u64,
@@ -51,10 +53,10 @@ pub(in super::super) struct LinesAhead {
 }
 
 impl LinesAhead {
-    /// Empty sequence.
+    /// Empty sequence of lines.
     pub(super) const NONE: LinesAhead = LinesAhead { next: 0, direction: 0, count: 0 };
 
-    /// Returns whether there is no line.
+    /// Returns whether the sequence is empty.
     pub(in super::super) fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -71,12 +73,12 @@ impl Iterator for LinesAhead {
     }
 }
 
-/// Tracked pages, the most recent first.
+/// Pages that the streamer tracks. The page with the most recent request is the first one.
 #[derive(Clone, Debug)]
 pub(super) struct TrackedPages {
     reach: StreamReach,
     streams: [Stream; PAGES],
-    /// Number of requests so far.
+    /// Total number of requests.
     requests: u64,
 }
 
@@ -85,7 +87,8 @@ impl TrackedPages {
         TrackedPages { reach, streams: [Stream::new(u64::MAX, 0); PAGES], requests: 0 }
     }
 
-    /// Trains the prefetcher with a line that the first level requested. Returns the lines to bring.
+    /// Trains the streamer with a line that the first-level cache requested. Returns the lines that the streamer
+    /// requests.
     pub(super) fn requested(&mut self, line: u64) -> LinesAhead {
         let page = line >> PAGE_LINES;
         let known =
@@ -103,19 +106,19 @@ impl TrackedPages {
         if stream.steps < STEPS {
             return LinesAhead::NONE;
         }
-        // The streams are in the order of their last requests, so the recent ones come first.
+        // The streams are in the order of their last requests, so that the most recent stream is the first one.
         let mut recent = others.iter().take_while(|other| other.at + RECENT > self.requests);
         let is_beside_hits = !stream.are_hits && recent.any(|other| other.are_hits);
         let lines = if is_beside_hits { self.reach.lines_beside_hits } else { self.reach.lines };
         stream.advance(line, StreamReach { lines, ..self.reach })
     }
 
-    /// Records whether the second level contained all lines that the last call of `requested` returned.
+    /// Records whether the second-level cache contained all lines that the last call of `requested` returned.
     pub(super) fn found(&mut self, are_hits: bool) {
         self.streams[0].are_hits = are_hits;
     }
 
-    /// Returns the stream of a neighbouring page that continues with this line.
+    /// Returns the index of the stream that continues with `line` from a neighbouring page.
     fn arriving(&self, line: u64) -> Option<usize> {
         let goes_on = |stream: &Stream| {
             let step = line.wrapping_sub(stream.last) as i64;
@@ -126,12 +129,12 @@ impl TrackedPages {
 }
 
 impl Stream {
-    /// Starts to track a page with this line.
+    /// Creates the stream of a page whose first request is for `line`.
     fn new(page: u64, line: u64) -> Stream {
         Stream { page, last: line, direction: 0, steps: 0, ahead: line, are_hits: false, at: 0 }
     }
 
-    /// Records a request as a step from the previous one.
+    /// Records a request for `line` as a step from the previous request of this stream.
     fn step(&mut self, line: u64) {
         let step = line.wrapping_sub(self.last) as i64;
         self.last = line;
@@ -147,7 +150,8 @@ impl Stream {
         }
     }
 
-    /// Advances the line up to which the stream has requested, and returns the lines that are newly requested.
+    /// Returns the next lines that the streamer requests for this stream after a request for `line`, and records the
+    /// last of them.
     fn advance(&mut self, line: u64, reach: StreamReach) -> LinesAhead {
         let distance = |ahead: u64| (ahead.wrapping_sub(line) as i64) * self.direction;
         let begin = if distance(self.ahead) > 0 { self.ahead } else { line };

@@ -1,15 +1,16 @@
 //! Stride prefetcher, which tracks individual load instructions.
 //!
-//! "If a load instruction is detected to have a regular stride, then a prefetch is sent to the next address, which is
-//! the sum of the current address and the stride", which may be up to 2 KiB, forward or backward.
+//! According to Intel's manual, "if a load instruction is detected to have a regular stride, then a prefetch is sent to
+//! the next address, which is the sum of the current address and the stride". The stride may be up to 2 KiB, forward or
+//! backward.
 
 use super::page::is_same_page;
 
-/// Number of load instructions that are tracked at once.
+/// Number of load instructions that the prefetcher tracks simultaneously.
 const INSTRUCTIONS: usize = 256;
-/// Longest stride, in bytes.
+/// Maximum stride, in bytes.
 const LONGEST: i64 = 2048;
-/// Number of equal strides in succession after which the next address is predicted.
+/// Number of successive equal strides after which the prefetcher predicts the next address.
 const EQUAL: u8 = 2;
 
 /// Load instruction that is tracked.
@@ -17,10 +18,10 @@ const EQUAL: u8 = 2;
 struct Followed {
     instruction: u64,
     address: u64,
-    /// Last stride, in bytes and in lines.
+    /// Last stride of the instruction, in bytes and in lines.
     bytes: i64,
     lines: i64,
-    /// Number of equal strides in succession, including the last.
+    /// Number of successive strides that are equal to the last stride, including the last one.
     equal: u8,
 }
 
@@ -28,7 +29,7 @@ impl Followed {
     const NOTHING: Followed = Followed { instruction: u64::MAX, address: 0, bytes: 0, lines: 0, equal: 0 };
 }
 
-/// Tracked load instructions, in a direct-mapped table that is indexed by a hash of the instruction's number.
+/// Direct-mapped table of tracked load instructions. Its index is a hash of the instruction's number.
 #[derive(Clone, Debug)]
 pub(super) struct Strides {
     followed: Box<[Followed; INSTRUCTIONS]>,
@@ -39,10 +40,11 @@ impl Strides {
         Strides { followed: Box::new([Followed::NOTHING; INSTRUCTIONS]) }
     }
 
-    /// Trains the prefetcher with a load. Returns the line of the predicted next load if the stride is regular.
+    /// Trains the prefetcher with a load by `instruction` from `address`. If the stride of the instruction is regular,
+    /// the function returns the line that the instruction is predicted to load next.
     ///
-    /// Only the first load to each line is seen, because the others hit. Therefore steps of one line count as regular
-    /// even if their strides in bytes differ.
+    /// The prefetcher observes only the first load of each line, because later loads of the line hit the first-level
+    /// cache. Therefore steps to the neighbouring line count as regular even if their strides in bytes differ.
     pub(super) fn loaded(&mut self, instruction: u64, address: u64) -> Option<u64> {
         let followed = &mut self.followed[index(instruction)];
         if followed.instruction != instruction {
