@@ -1,15 +1,16 @@
-//! Program at a flow's source, and the bytes that it has supplied so far (§3.3.2: host-limited flows).
+//! Model of the program at a flow's source, and of the bytes that this program has supplied to the flow so far (§3.3.2: host-limited
+//! flows).
 
 use unrack_units::{Bytes, Rate, Time};
 
 /// Bytes that a program supplies to a flow, over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProgramBytes {
-    /// Rate of supply, or `None` if all bytes are available at once.
+    /// Rate at which the program supplies bytes, or `None` if all bytes are available at once.
     rate: Option<Rate>,
     /// Time since which `rate` holds.
     since: Time,
-    /// Bytes supplied before `since`.
+    /// Bytes that the program supplied before `since`.
     before: u64,
 }
 
@@ -24,7 +25,7 @@ impl ProgramBytes {
         self.rate
     }
 
-    /// Returns the program with another rate from now on.
+    /// Returns the same program, which supplies bytes at another rate from now on.
     pub fn at(self, rate: Option<Rate>, now: Time) -> ProgramBytes {
         ProgramBytes { rate, since: now, before: self.given(u64::MAX, now) }
     }
@@ -36,7 +37,7 @@ impl ProgramBytes {
         bytes.min(self.before.saturating_add(u64::try_from(since).unwrap_or(u64::MAX)))
     }
 
-    /// Returns when the program has supplied `bytes`, or `None` if all bytes were available from the start.
+    /// Returns the time at which the program will have supplied `bytes` bytes, or `None` if all bytes were available from the start.
     pub fn has(&self, bytes: u64) -> Option<Time> {
         let missing = bytes.saturating_sub(self.before);
         let time = self.rate?.transmit(Bytes::new(missing));
