@@ -29,12 +29,12 @@ pub struct RackMap {
 }
 
 impl RackMap {
-    /// Creates the map of a rack without failures, with `trees` broadcast trees for each source.
+    /// Creates the map of a rack whose links are all up, with `trees` broadcast trees for each source.
     pub fn whole(whole: &Arc<Graph>, trees: u8) -> RackMap {
         RackMap::new(whole, whole.clone(), None, trees)
     }
 
-    /// Returns the map without the links for which `down` returns `true`.
+    /// Returns the map of the rack without the links for which `down` returns `true`.
     pub fn without(&self, down: impl Fn(u32) -> bool) -> RackMap {
         let trees = self.trees.count();
         if !(0..self.whole.links()).any(&down) {
@@ -57,7 +57,7 @@ impl RackMap {
         }
     }
 
-    /// Returns the remaining links, as numbered in the whole rack.
+    /// Returns the links that are not down, with their numbers in the whole rack.
     pub fn links(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.graph.links()).map(|link| self.in_whole(link))
     }

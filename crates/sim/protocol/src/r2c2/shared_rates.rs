@@ -24,7 +24,7 @@ struct Table {
     entries: HashMap<FlowKey, Entry, SeedableState<'static>>,
     /// Number of times that a node has computed the rates of the table so far.
     turn: u64,
-    /// Flows that the node whose turn it is takes into account but that are not in the table yet.
+    /// Flows that the node now using the table knows, but that the table does not contain yet.
     absent: Vec<Broadcast>,
 }
 
