@@ -329,7 +329,7 @@ impl Broadcast {
         packet
     }
 
-    /// Returns whether the first byte of this packet is that of a broadcast about a flow, and not of a packet that follows a route.
+    /// Returns whether this packet is a broadcast rather than a packet that follows a route, according to its first byte.
     pub fn is(packet: &[u8]) -> bool {
         packet.first().is_some_and(|kind| kind >> 4 != 0)
     }
