@@ -76,7 +76,7 @@ impl Expression {
         let letters: Vec<char> = text.chars().collect();
         let mut parser = Parser { letters: &letters, at: 0, depth: 0 };
         let fail = |at, why| {
-            // For a long expression, the message shows only the text just before the error.
+            // For a long expression, the message shows only the text around the error.
             let from = usize::saturating_sub(at, 60);
             let shown = letters[from..letters.len().min(from + 80)].iter();
             let shown = shown.map(|letter| if letter.is_control() { ' ' } else { *letter });
