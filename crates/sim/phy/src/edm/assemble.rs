@@ -5,7 +5,7 @@ use super::layout::{ControlFields, G, HEAD, Kind, MS, MST, MT, N, Short, StartFi
 use super::message::{Body, MemoryMessage, RmwOperation, body_length, data_blocks};
 use crate::block::Block;
 
-/// Content of a memory message, which consists of one or several memory blocks.
+/// Result of the assembly of one or several memory blocks: a notification, a grant, or a memory message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     Notification(ControlFields),
@@ -75,7 +75,8 @@ struct OpenMessage {
 }
 
 impl Assembler {
-    /// Handles a memory block. Returns the message that the block completes, or the error if the block invalidates a message.
+    /// Handles a memory block. Returns the notification, grant or message that the block completes, or the error if the block invalidates a
+    /// message.
     pub fn handle(&mut self, block: Block) -> Option<Result<Event, Malformed>> {
         let mut event = None;
         self.handle_all(&[block], |told| {
@@ -85,7 +86,7 @@ impl Assembler {
         event
     }
 
-    /// Handles several memory blocks, and passes each resulting message or error to the callback. The callback returns a buffer, possibly
+    /// Handles several memory blocks, and passes each resulting event or error to the callback. The callback returns a buffer, possibly
     /// empty, which the assembler reuses for the data of the next message.
     #[inline]
     pub fn handle_all(

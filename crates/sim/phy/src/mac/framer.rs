@@ -13,8 +13,8 @@ const IDLES: u64 = Column::IDLE.data;
 pub struct Framer {
     /// Whether the next frame starts in lane 4, after four idle characters.
     in_lane_4: bool,
-    /// Deficit idle count: number of characters, 0 to 3, by which the gaps so far were shorter than twelve characters on average would
-    /// require.
+    /// Deficit idle count: number of characters, 0 to 3, by which the total length of the gaps so far falls short of twelve characters per
+    /// gap.
     deficit: usize,
 }
 

@@ -28,7 +28,8 @@ impl Default for Encoder {
 }
 
 impl Encoder {
-    /// Returns whether a frame is open. If so, a data column becomes a block with the same data and leaves the state unchanged.
+    /// Returns whether the last column was the start or the data of a frame. If so, a further data column becomes a block with the same
+    /// data and leaves the state unchanged.
     #[inline]
     pub(crate) fn is_in_frame(&self) -> bool {
         self.state == State::Data
