@@ -37,7 +37,7 @@ impl Default for Params {
 /// Timeouts of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Time after which a packet is sent again if no report on it has arrived.
+    /// Time after which the sender sends a packet again if neither an acknowledgement nor a report that the packet was trimmed has arrived.
     pub rto: Time,
     /// Time after which a sender that has no packet in flight considers the pulls that it waits for as lost. It must exceed the time in
     /// which the receiver sends one pull to each of its transfers. The time doubles with each such timeout.
@@ -318,7 +318,7 @@ mod tests {
         arriving.front().is_some_and(|(at, _)| *at <= now).then(|| arriving.pop_front()).flatten()
     }
 
-    /// A lost packet causes no pull, therefore its place in the window has to come back without one.
+    /// A lost packet causes no pull. Therefore the sender must be able to replace the packet in the window without a pull.
     #[test]
     fn the_window_is_whole_again_after_losses() {
         let mut sender = sender(1_000, 8);
@@ -361,7 +361,8 @@ mod tests {
         assert_eq!(waits, [50, 100, 200], "{at:?}");
     }
 
-    /// The receiver never answers, so the whole window is sent again in each round until the sender gives up.
+    /// If the receiver never answers, the sender sends its whole window again in each round of timeouts until it gives up. The number of
+    /// rounds does not depend on the number of packets in flight.
     #[test]
     fn it_gives_up_after_as_many_rounds_however_many_packets_are_under_way() {
         let rounds = |window| {

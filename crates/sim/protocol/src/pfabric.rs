@@ -223,7 +223,7 @@ impl Sender {
     }
 }
 
-/// Receiving side of one transfer. It acknowledges each packet separately.
+/// Receiving side of one transfer. The receiver acknowledges each packet separately.
 #[derive(Debug, Clone)]
 pub struct Receiver {
     arrived: SegmentSet,
@@ -236,7 +236,7 @@ impl Receiver {
         Receiver { arrived: SegmentSet::new(segments), segments }
     }
 
-    /// Handles the arrival of a segment. Returns whether it was the last one missing.
+    /// Handles the arrival of a segment. Returns whether this segment completes the transfer.
     pub fn handle_segment(&mut self, number: u32) -> bool {
         self.arrived.insert(number) && self.is_complete()
     }
@@ -297,8 +297,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every segment arrives in the end, whichever packets are lost, and never more segments than the window are
-        /// outstanding.
+        /// Every segment arrives in the end, whichever packets are lost, and the number of segments in flight never exceeds the window.
         #[test]
         fn every_segment_arrives(n in 1u32..100, window in 1u32..20, losses in prop::collection::vec(any::<bool>(), 0..400)) {
             let mut losses = losses.into_iter();

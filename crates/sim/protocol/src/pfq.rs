@@ -7,7 +7,7 @@
 //! the threshold or below. Therefore no packet is lost and flows do not block each other. If a flow has several paths, its packets take the
 //! paths whose links are free.
 //!
-//! Cyclic waits cannot occur if each hop leads closer to the flow's destination.
+//! Nodes cannot wait for each other in a cycle if each hop of a packet leads closer to the packet's destination.
 //!
 //! A driver calls [`Node::handle_packet`] for each packet that arrives, [`Node::handle_supply`] for packets that start at this node, and
 //! [`Node::handle_hold`] and [`Node::handle_release`] when a neighbour asks to hold or release a flow. After each of these events, the
@@ -261,7 +261,7 @@ impl<P: Copy> Node<P> {
     }
 }
 
-/// Hasher of flow numbers, by Fibonacci hashing. It need not resist an adversary, because none chooses the numbers.
+/// Hasher of flow numbers, by Fibonacci hashing. It need not resist collisions by intent, because no adversary chooses the numbers.
 #[derive(Debug, Clone, Copy, Default)]
 struct FibonacciHasher(u64);
 
@@ -373,9 +373,9 @@ mod tests {
     }
 
     proptest! {
-        /// Compared with plain queues, every packet leaves once, in the order of its flow, and never on a link where
-        /// the flow is held. Holds and releases of a neighbour alternate. A link that gets `None` has nothing to send.
-        /// In the end no packet is left.
+        /// Compares a node with a model of plain queues. Every packet leaves exactly once, in the order of its flow, and never on a link on
+        /// which the flow is held. The requests to one neighbour to hold and to release a flow alternate. If a poll of a link returns
+        /// `None`, no packet can use the link. In the end no packet is left.
         #[test]
         fn nothing_is_lost_or_stuck(steps in steps()) {
             let mut node = Node::new(4, 250);

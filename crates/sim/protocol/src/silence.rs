@@ -29,7 +29,7 @@ const LEAST: u32 = 3;
 /// s.
 pub const LONGEST: Time = Time::from_us(200 << MOST_TIMEOUTS);
 
-/// Count of timeouts in a row without progress, at one end of a transfer.
+/// Count of timeouts in a row, without progress in between, at one end of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeoutCount {
     timeouts: u32,
@@ -123,8 +123,8 @@ mod tests {
         assert_eq!(timeouts, MOST_TIMEOUTS as usize);
     }
 
-    /// If retries came at exact multiples of 1 ms, all of them would meet a link that is down in the first tenth of
-    /// each millisecond.
+    /// If an end retried at exact multiples of 1 ms, all of its retries would be lost on a link that is down in the first tenth of each
+    /// millisecond.
     #[test]
     fn retries_leave_the_phase_of_a_link_that_flaps() {
         let period = Time::from_us(1_000);

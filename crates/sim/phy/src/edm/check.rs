@@ -68,7 +68,7 @@ impl Check {
         // The check covers the bytes before it, which are the first seven bytes of the block.
         let of_last = last.to_le_bytes()[..7].iter().rev().zip(&TABLES).fold(0, look_up);
         let of_before = before.to_le_bytes().iter().rev().zip(&TABLES[7..]).fold(0, look_up);
-        // Part of the ring in the last byte, which the check has to cancel.
+        // Bits of the ring that fall into the last byte, which the check has to cancel.
         let carried = (last ^ payload).to_le_bytes()[7];
         payload | u64::from(of_last ^ of_before ^ carried) << 56
     }
@@ -112,15 +112,15 @@ fn look_up(left: u8, (byte, table): (&u8, &[u8; 256])) -> u8 {
 mod tests {
     use super::*;
 
-    /// The result for "123456789" is 0xd0, the check value of CRC-8/ROHC in the catalogue of parametrised CRC
-    /// algorithms (G. Cook), which is the CRC of RFC 3095 §5.9.1.
+    /// The check of the bytes "123456789" is 0xd0. This is the check value of CRC-8/ROHC, the CRC of RFC 3095 §5.9.1, in the catalogue of
+    /// parametrised CRC algorithms (G. Cook).
     #[test]
     fn the_published_check_value() {
         let first = Check::START.block(u64::from_le_bytes(*b"12345678"));
         assert_eq!(TABLES[0][usize::from(first.left() ^ b'9')], 0xd0);
     }
 
-    /// The ring gives the same result as the definition, computed bit by bit.
+    /// The computation with the ring gives the same check as the definition of the CRC, computed bit by bit.
     #[test]
     fn any_number_of_blocks() {
         let (mut random, mut check, mut left) = (1_u64, Check::START, 0xff_u8);

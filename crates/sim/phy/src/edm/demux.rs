@@ -87,7 +87,7 @@ impl Demux {
         }
     }
 
-    /// Returns the counts of blocks that a correct sender never sends.
+    /// Returns the numbers of received blocks that a correct sender never sends.
     pub fn wrong(&self) -> WrongBlocks {
         self.wrong
     }

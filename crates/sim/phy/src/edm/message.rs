@@ -41,11 +41,12 @@ impl Body {
 /// Atomic operation of an RMWREQ (read-modify-write) on the 64-bit word at the request's address (§3.2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RmwOperation {
-    /// Stores `new` if the word equals `expected`. The answer is one byte, which is 1 if the word was stored.
+    /// Compare and swap: stores `new` if the word equals `expected`. The answer is one byte, which is 1 if `new` was stored and 0
+    /// otherwise.
     CompareSwap { expected: u64, new: u64 },
-    /// Adds `addend` to the word. The answer is the previous word.
+    /// Fetch and add: adds `addend` to the word. The answer is the word before the addition.
     FetchAdd { addend: u64 },
-    /// Stores `new`. The answer is the previous word.
+    /// Swap: stores `new` in place of the word. The answer is the previous word.
     Swap { new: u64 },
 }
 

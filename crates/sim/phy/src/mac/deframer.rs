@@ -134,7 +134,7 @@ impl Deframer {
     }
 }
 
-/// Returns whether a frame starts in this lane and only data follows in the column.
+/// Returns whether a frame starts in this lane of the column, and only data follows it in the column.
 #[inline]
 fn is_start(column: Column, lane: usize) -> bool {
     column.control >> lane == 1 && column.lane(lane) == START

@@ -1,4 +1,4 @@
-//! Checks of the order of blocks, by the transmit and receive state diagrams (figures 49-16 and 49-17).
+//! Encoder and decoder that also check the order of blocks, by the transmit and receive state diagrams (figures 49-16 and 49-17).
 
 use super::code::{self, BlockClass};
 use super::column::Column;
@@ -75,7 +75,7 @@ impl Default for BlockDecoder {
 }
 
 impl BlockDecoder {
-    /// Handles a block, and returns the column of the block *before* it. The first result is a local fault.
+    /// Handles a block, and returns the column of the *previous* block. The first call returns a local fault.
     #[inline(always)]
     pub fn decode(&mut self, block: Block) -> Column {
         let (class, column) = code::decode(block);

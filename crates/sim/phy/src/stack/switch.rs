@@ -27,7 +27,8 @@ pub struct SwitchConfig {
     /// Period of the PCS clock. The scheduler has the same clock, because PCS and scheduler are on one FPGA in the testbed of the paper
     /// (§4.1).
     pub cycle: Time,
-    /// Whether the scheduler accounts for the link time that control blocks take (decision 4). The hardware does not.
+    /// Whether the scheduler accounts for the time that control blocks take on a link (`docs/decisions/0004-edm-at-high-load.md`). The
+    /// hardware does not.
     pub counts_control: bool,
 }
 

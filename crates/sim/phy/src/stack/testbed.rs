@@ -38,7 +38,7 @@ pub struct RecordingMemory {
     pub writes: Vec<(u64, usize, u64, u64)>,
 }
 
-/// A switch, and the links of all nodes to it.
+/// A switch, and the links between this switch and all nodes.
 #[derive(Debug, Clone)]
 pub struct SwitchedLinks {
     pub switch: SwitchStack,
@@ -131,7 +131,8 @@ impl SwitchedLinks {
         replace_newest(&mut self.down[usize::from(node)], replace);
     }
 
-    /// Cuts a node's link. From now on neither end receives anything from the other, and blocks on the link are lost.
+    /// Cuts the link between a node and the switch. From now on, neither end receives blocks from the other, and the blocks in flight on
+    /// the link are lost.
     pub fn cut(&mut self, node: u16) {
         self.is_cut[usize::from(node)] = true;
     }

@@ -41,7 +41,7 @@ pub fn parse(line: &str) -> Result<Option<Block>, String> {
     Ok(Some(Block { header, payload }))
 }
 
-/// Returns the name of a block in EDM or in clause 49, and the meaning of its fields.
+/// Returns the name of a block, as in the EDM paper or in clause 49, and a description of the block's fields.
 pub fn describe(block: Block) -> (&'static str, String) {
     let Some(kind) = block.block_type() else {
         return if block.header == DATA { ("/D/", String::new()) } else { ("?", "bad sync header".into()) };

@@ -26,7 +26,7 @@ use unrack_units::Time;
 pub const ETHERTYPE: u16 = 0x88B5;
 /// Bytes of an Ethernet frame before its payload.
 pub const FRAME_HEADER: usize = 14;
-/// Bytes of a frame before the R2C2 packet in it.
+/// Number of bytes of an Ethernet frame that precede the R2C2 packet in it.
 pub const ENCAPSULATION: usize = FRAME_HEADER + 2 + TUNNEL_HEADER;
 
 /// Ethernet address.
@@ -34,7 +34,7 @@ pub const ENCAPSULATION: usize = FRAME_HEADER + 2 + TUNNEL_HEADER;
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// Returns the address of a node of a rack: locally administered, with the node's number.
+    /// Returns the Ethernet address of a node of the rack. The address is locally administered and contains the node's number.
     pub fn of_node(node: u16) -> Mac {
         let [high, low] = node.to_be_bytes();
         Mac([0x02, 0x52, 0xC2, 0, high, low])
@@ -49,7 +49,7 @@ impl Mac {
 /// Destination and source of a frame.
 pub type FrameEnds = (Mac, Mac);
 
-/// Returns destination and source of a frame. `None` if it is shorter than its header.
+/// Returns the destination and source addresses of a frame, or `None` if the frame is shorter than an Ethernet header.
 pub fn ends(frame: &[u8]) -> Option<FrameEnds> {
     let header: &[u8; FRAME_HEADER] = frame.first_chunk()?;
     Some((Mac(*header.first_chunk()?), Mac(*header[6..].first_chunk()?)))
@@ -128,7 +128,7 @@ mod tests {
     }
 
     proptest! {
-        /// Packets can be decoded from frames, whatever the padding.
+        /// An R2C2 packet in an Ethernet frame can be decoded again, however many bytes of padding the frame has.
         #[test]
         fn packets_in_frames_read_back(
             rack: u64, link: u32, packet in prop::collection::vec(any::<u8>(), 0..100), filling in 0usize..50, nodes: (u16, u16),
@@ -141,7 +141,7 @@ mod tests {
             prop_assert!(decapsulate(&frame[..ENCAPSULATION + packet.len() - 1]).is_err());
         }
 
-        /// Arbitrary bytes are either decoded correctly or refused.
+        /// Arbitrary bytes in place of a frame are either decoded correctly or refused.
         #[test]
         fn nonsense_is_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..80), seal in 0u8..3) {
             if bytes.len() > 18 && seal > 0 {

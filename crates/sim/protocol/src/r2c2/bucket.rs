@@ -66,7 +66,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// However the rate changes, no more bytes leave in any interval than the rate allows and the bucket holds.
+        /// However the rate of a flow changes, the flow sends in any interval at most the bytes that its rate allows plus the depth of its
+        /// bucket.
         #[test]
         fn no_more_leaves_than_comes_in(steps in prop::collection::vec((1u32..2_000, 1_000u32..10_000_000, 0u64..3_000_000), 1..80)) {
             const DEPTH: u32 = 3_000;

@@ -65,7 +65,7 @@ mod tests {
 
     const PERIOD: Time = Time::from_us(500);
 
-    /// Returns the bytes that a flow with a supply of 1 Gb/s sends at this allocation.
+    /// Returns the bytes that a flow sends in one period at the allocated rate `kbps`, if its program supplies 1 Gb/s.
     fn sent(kbps: u32) -> Bytes {
         Bytes::new(u64::from(kbps.min(1_000_000)) * 500 / 8_000)
     }

@@ -3,7 +3,7 @@
 
 use unrack_units::{Bytes, Rate, Time};
 
-/// Bytes that a program supplies to a flow, over time.
+/// Model of how many bytes a program has supplied to a flow at a given time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProgramBytes {
     /// Rate at which the program supplies bytes, or `None` if all bytes are available at once.
@@ -15,7 +15,7 @@ pub struct ProgramBytes {
 }
 
 impl ProgramBytes {
-    /// Creates a program that supplies a flow's bytes at this rate from now on, or all at once if there is no rate.
+    /// Creates the model of a program that supplies a flow's bytes at `rate` from time `now` on, or all bytes at once if there is no rate.
     pub fn new(rate: Option<Rate>, now: Time) -> ProgramBytes {
         ProgramBytes { rate, since: now, before: 0 }
     }
@@ -51,8 +51,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// At the time that it announces for a number of bytes, a program has supplied at least these bytes. A change
-        /// of the rate takes none of them back.
+        /// At the time that [`ProgramBytes::has`] returns for a number of bytes, the program has supplied at least these bytes. A change of
+        /// the program's rate does not reduce the number of bytes supplied so far.
         #[test]
         fn it_gives_what_it_says(
             bps in 1_000u64..100_000_000_000, then in prop::option::of(1_000u64..1_000_000_000), bytes in 1u64..1 << 30, us in 0u64..1_000_000,

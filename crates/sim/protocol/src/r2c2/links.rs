@@ -115,8 +115,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// All nodes that heard the same states know the same, in whatever order they heard them. The node at the
-        /// receiving end of a link has the last word, whatever others reported.
+        /// Nodes that have received the same link states agree on them, whatever the order in which the states arrived. The node at the
+        /// receiving end of a link can always correct the state that other nodes have reported.
         #[test]
         fn what_is_newest_is_known(
             said in prop::collection::vec((0u32..4, any::<u32>()), 0..20), swapped in any::<prop::sample::Index>(), is_down: bool,

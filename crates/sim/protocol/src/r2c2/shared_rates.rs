@@ -1,4 +1,4 @@
-//! One table of rates for all nodes of a process.
+//! One table of flow rates, which all R2C2 nodes in a process share.
 //!
 //! A node reads rates only right after it has computed them, and the rates of a set of flows do not depend on the node that computes them.
 //! Therefore the nodes of one process take turns with a single table. When a node takes its turn, it removes the flows from the table that
@@ -124,7 +124,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever each of them has heard, nodes that share a table get the same rates as nodes with separate tables.
+        /// Nodes that share a table get the same rates as nodes with separate tables, whatever broadcasts each node has received.
         #[test]
         fn a_shared_table_gives_what_tables_of_their_own_give(
             steps in prop::collection::vec((0..NODES, 0u8..4, 0u16..8, (1u32..20, any::<bool>())), 1..120),

@@ -125,7 +125,8 @@ mod tests {
         vec![cube(&[4, 4], true), cube(&[3, 2, 4], true), cube(&[4, 3], false), chords]
     }
 
-    /// Every node receives the broadcast once, by a shortest path, over as many links as there are other nodes.
+    /// Every node receives a broadcast exactly once and over a shortest path. Therefore a tree has one link for each node except the
+    /// source.
     #[test]
     fn a_broadcast_comes_to_all_once_and_by_shortest_paths() {
         for graph in graphs().into_iter().map(Arc::new) {

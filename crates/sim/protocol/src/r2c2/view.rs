@@ -103,7 +103,7 @@ impl RackView {
         let mut unread = std::mem::take(&mut self.unread);
         unread.drain(..).for_each(|(then, told)| self.take(then, told));
         self.unread = unread;
-        // Dropped entries are those of flows that ended before they were old enough, which most flows do.
+        // This drops the entries of flows that ended before they were old enough for a rate, as most flows do.
         self.young.retain(|(_, at)| self.flows[*at as usize].state == State::Open);
     }
 

@@ -72,7 +72,7 @@ impl Grants {
         self.remaining() == 0
     }
 
-    /// Returns whether the receiver wants no more segments, because all have arrived or because it has given up.
+    /// Returns whether the receiver expects no more segments of the transfer, because all have arrived or because it has given up.
     pub fn is_over(&self) -> bool {
         self.is_complete() || self.given_up
     }
@@ -184,7 +184,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Each segment is always in exactly one state: arrived, outstanding, or still to be granted.
+        /// At any time, each segment of a transfer is in exactly one state: arrived, outstanding, or still to be granted.
         #[test]
         fn no_segment_is_lost_or_granted_twice(
             segments in 1u32..150, unasked in 0u32..20, steps in prop::collection::vec(0u32..400, 0..300),

@@ -94,7 +94,7 @@ impl GrantedSender {
         self.granted.len() as u32
     }
 
-    /// Returns whether the receiver wants no more segments, or the sender has given up.
+    /// Returns whether the transfer has ended, because the receiver expects no more segments or the sender has given up.
     pub fn is_done(&self) -> bool {
         self.done
     }
@@ -150,7 +150,7 @@ impl GrantedSender {
         self.granted.push_back(GrantedBytes { segment, rank, until });
     }
 
-    /// Ends the transfer, because the receiver has all segments or has given up.
+    /// Ends the transfer at the sender, because the receiver has reported that it has all segments or has given up.
     pub fn handle_done(&mut self) {
         self.done = true;
         self.granted.clear();

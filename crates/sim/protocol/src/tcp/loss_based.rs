@@ -29,7 +29,7 @@ enum Growth {
 /// State of CUBIC since the last reduction of the window (RFC 9438 §4).
 #[derive(Debug, Clone, Default)]
 struct Cubic {
-    /// W_max, the window to which the cubic curve returns, in segments; 0 before the first congestion.
+    /// W_max, the congestion window to which CUBIC's curve returns, in segments; 0 before the first loss.
     w_max: f64,
     /// Window before the last cut, in segments.
     cwnd_prior: f64,
@@ -171,7 +171,7 @@ mod tests {
         Pair::new(sender, Receiver::new(1, Time::from_us(100)), link, seed)
     }
 
-    /// Returns a congestion control in congestion avoidance, after a loss at a window of `most`.
+    /// Returns a congestion control that is in congestion avoidance after a loss at a window of `most` segments.
     fn after_a_loss(congestion: Congestion, most: u32) -> LossBased {
         let mut control = LossBased::new(&Params { initial_window: most, ..params(congestion) });
         control.handle_loss(Outstanding { una: 0, next: most });

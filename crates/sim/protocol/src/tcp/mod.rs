@@ -7,7 +7,7 @@
 //! are established when they are created: there is no SYN and no FIN. A reused connection carries one stream after the other ([`Resting`]),
 //! each numbered from 0.
 //!
-//! After every event, a driver makes these calls in this order:
+//! A driver is the code that connects these state machines to a network. After every event, it makes the following calls in this order:
 //! 1. `handle_*`, with the current time;
 //! 2. [`Sender::poll_transmit`] or [`Receiver::poll_ack`] until it returns `None`;
 //! 3. `poll_timeout`, for which the driver arms one timer.

@@ -49,8 +49,8 @@ mod tests {
         assert_eq!((cwnd, ssthresh), (4.0, f64::INFINITY));
     }
 
-    /// Returns the window of CUBIC after a loss at 10,000 segments and `seconds` of growth, with a pause after the
-    /// first second.
+    /// Returns the congestion window of CUBIC after a loss at a window of 10,000 segments and `seconds` seconds of growth. After the first
+    /// second, the connection pauses for the time `paused`.
     fn cubic(seconds: u64, paused: Time) -> u32 {
         let params = Params { congestion: Congestion::Cubic, initial_window: 10_000, ..Params::default() };
         let mut control = LossBased::new(&params);

@@ -15,7 +15,7 @@ pub struct Timeouts {
     pub max: Time,
     /// Whether the sender sends tail loss probes before the retransmission timer expires (RFC 8985 §7).
     pub probes: bool,
-    /// Seed of the random extra waits of repeated timeouts; see [`longer`](crate::silence::longer).
+    /// Seed of the random extra time by which repeated timeouts are longer; see [`longer`](crate::silence::longer).
     pub salt: u32,
 }
 
@@ -58,7 +58,7 @@ pub struct Sender<C> {
     retransmissions: u32,
     /// Number of the next segment to send at the time when the congestion window last kept the sender from sending.
     held_back_at: u32,
-    /// Window of the connection when it was new (IW of RFC 5681 §2), in segments.
+    /// Initial congestion window of the connection (IW of RFC 5681 §2), in segments.
     initial_window: u32,
     last_sent: Time,
     probe: Probe,

@@ -176,7 +176,7 @@ impl HostStack {
         self.lines[line].outbox.took(now);
     }
 
-    /// Returns whether a request to `dst` that is submitted now would start at once, because fewer than X are active.
+    /// Returns whether a request to `dst` that is submitted now would start at once, because fewer than X messages to `dst` are active.
     pub fn is_ready(&self, dst: u16) -> bool {
         self.ways.get(&dst).is_none_or(|way| way.is_ready(self.config.max_active))
     }

@@ -27,8 +27,8 @@ pub struct WorldLimits {
     pub window: u32,
     /// Time by which a flow may send ahead of its rate, in addition to one packet. This sets the depth of the flow's token bucket.
     pub slack: Time,
-    /// Number of timeouts in a row without an acknowledgement after which a source gives up, unless TCP would give up
-    /// earlier.
+    /// Number of timeouts in a row, without an acknowledgement, after which the source of a flow gives up. The source gives up earlier if
+    /// TCP would.
     pub timeouts: u32,
 }
 

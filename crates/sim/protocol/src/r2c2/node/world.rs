@@ -33,7 +33,7 @@ pub trait World {
     /// Returns the earliest time at which the queue of the port has room for `wire` more bytes. This is the current time if it has room
     /// already.
     fn room_at(&self, port: u32, wire: u32) -> Time;
-    /// Puts a part of a flow into the queue of the first link of its route.
+    /// Puts a packet with a part of a flow into the queue of the first link of its route.
     fn put_part(&mut self, part: &FlowPart<Self::Flow>);
     /// Puts a control packet for node `dst` into the queue of the first link of its route. Returns `false` if the world knows that the
     /// packet was dropped.

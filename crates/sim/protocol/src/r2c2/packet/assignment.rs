@@ -84,7 +84,8 @@ impl Assignment {
     /// Bytes of one pair.
     pub const BYTES: usize = PAIR;
 
-    /// Writes at most [`MOST_ASSIGNMENTS`] pairs. Returns the number of pairs and of bytes written.
+    /// Writes the first pairs of flow and routing into a packet, at most [`MOST_ASSIGNMENTS`]. Returns the number of pairs and the number
+    /// of bytes written.
     pub fn encode(assignments: &[Assignment], packet: &mut [u8]) -> (usize, usize) {
         let pairs = packet.chunks_exact_mut(PAIR).take(MOST_ASSIGNMENTS);
         let written = assignments.iter().zip(pairs).map(|(assignment, pair)| {

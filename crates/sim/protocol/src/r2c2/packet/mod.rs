@@ -104,7 +104,7 @@ pub enum Kind {
     /// Part of a flow.
     #[default]
     Data,
-    /// Last part of a flow. All other parts have the maximum size.
+    /// Data packet with the last part of a flow. All other parts of the flow have the maximum size.
     Last,
     /// Acknowledgement from a flow's destination. All packets with numbers below `seq` have arrived. The payload is a mask of [`MASK`]
     /// bytes: of the 64 packets from `seq` on, those have arrived whose bit is set.
@@ -145,7 +145,7 @@ impl Kind {
     }
 }
 
-/// Bytes of the mask of an acknowledgement, in network order.
+/// Number of bytes of the mask in an acknowledgement. The mask is in network byte order.
 pub const MASK: usize = 8;
 
 /// The header of a data packet.
@@ -246,7 +246,7 @@ impl Data {
         Ok(port)
     }
 
-    /// Returns the port by which a packet will leave the next node on its way, or `None` if that node is its
+    /// Returns the port by which the next node on a packet's route will send the packet, or `None` if the next node is the packet's
     /// destination.
     pub fn next_port(packet: &[u8]) -> Option<u32> {
         let header: &[u8; DATA_HEADER] = packet.first_chunk()?;

@@ -11,7 +11,8 @@ use std::collections::BinaryHeap;
 #[derive(Debug, Clone)]
 pub(super) struct FillMemory {
     waiting: WaitingChanges,
-    /// Rising flows that reach their tops before any of their links can fill, ordered by the water level at which they reach their tops.
+    /// Rising flows that reach their maximum rates (tops) before any of their links can fill, ordered by the water level at which they do
+    /// so.
     limited: BinaryHeap<Reverse<(WaterLevel, Slot)>>,
     /// Number of flows whose rates are rising.
     rising: u32,
@@ -130,8 +131,8 @@ impl Rates {
         }
     }
 
-    /// Returns whether a link has too little capacity for all flows of a class at their tops. With `ClassCapacity::Left`, the result is
-    /// valid only as long as no rate of the class is settled.
+    /// Returns whether a link has too little capacity for all flows of a priority class at their maximum rates (tops). With
+    /// `ClassCapacity::Left`, the result is valid only as long as no rate of the class is settled.
     fn may_fill(&self, class: &PriorityClass, link: u32, room: ClassCapacity) -> bool {
         let room = match room {
             ClassCapacity::All => self.capacity[link as usize],

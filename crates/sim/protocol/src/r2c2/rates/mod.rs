@@ -59,7 +59,7 @@ pub struct Rates {
     inverse: Arc<[f64]>,
     /// Whether all links have equal capacity.
     is_even: bool,
-    /// For each link, the capacity that would be left if all of its flows had their tops as rates.
+    /// For each link, the capacity that would be left if all of its flows had their maximum rates (tops).
     rooms: Vec<LinkRoom>,
     watches: Vec<LinkWatch>,
     /// For each link, whether the link is newly watched, so that the flows that use it have not recorded this yet. All `false` between
@@ -81,9 +81,9 @@ pub struct Rates {
     space: FillMemory,
 }
 
-/// Capacity that a link would have left if all of its flows had their tops as rates; negative if the link would be overloaded. For most
-/// links, this is the only value that is touched when a flow is added or removed. The stored integer is twice this capacity, in the units
-/// of [`tops`], plus one if the link is watched.
+/// Capacity that a link would have left if all of its flows had their maximum rates (tops); negative if the link would be overloaded. For
+/// most links, this is the only value that is touched when a flow is added or removed. The stored integer is twice this capacity, in the
+/// units of [`tops`], plus one if the link is watched.
 #[derive(Debug, Clone, Copy)]
 struct LinkRoom(i64);
 
@@ -96,7 +96,7 @@ impl LinkRoom {
         self.0 & 1 == 1
     }
 
-    /// Returns whether the link has enough capacity for all of its flows at their tops.
+    /// Returns whether the link has enough capacity for all of its flows at their maximum rates (tops).
     fn is_enough(self) -> bool {
         self.0 >= 0
     }
@@ -142,7 +142,7 @@ struct PriorityClass {
 }
 
 /// Use of a link by the flows of one priority: the capacity that they take for each Kb/s of the water level (`weights`), and the capacity
-/// that they would take at their tops (`tops`).
+/// that they would take at their maximum rates (`tops`).
 #[derive(Debug, Clone, Copy, Default)]
 struct LinkUse {
     weights: u64,
@@ -193,15 +193,14 @@ impl Flow {
 #[derive(Debug, Clone, Copy, Default)]
 struct Top {
     kbps: u32,
-    /// Link that the flow would fill, or `None` if its demand is the limit.
+    /// Link that the flow would fill if it were the only flow, or `None` if the flow's demand limits its rate.
     link: Option<u32>,
 }
 
 /// Fields of a flow that are read most often.
 #[derive(Debug, Clone, Copy)]
 struct FlowMark {
-    /// Serial number, which distinguishes the flow from others that had the same slot. An even number means that the
-    /// slot is free.
+    /// Serial number, which distinguishes the flow from earlier flows in the same slot. An even number means that the slot is free.
     serial: u32,
     /// Water level at which the rate of the flow was settled, if it was settled.
     level: WaterLevel,
@@ -231,7 +230,7 @@ impl WaterLevel {
         WaterLevel((left / weights).min(u64::from(WaterLevel::MOST.0)) as u32)
     }
 
-    /// Returns the water level at which a flow reaches its top.
+    /// Returns the water level at which a flow reaches its maximum rate (top).
     fn of_top(asked: Requirements, top: Top) -> WaterLevel {
         WaterLevel(top.kbps.div_ceil(u32::from(asked.weight)).min(WaterLevel::MOST.0))
     }
@@ -369,7 +368,8 @@ impl Rates {
         slot
     }
 
-    /// Starts to watch the links that no longer have enough capacity for all of their flows at their tops.
+    /// Starts to watch (to compute the load of) the links that no longer have enough capacity for all of their flows at their maximum rates
+    /// (tops).
     fn watch(&mut self) {
         let before = self.watched.len();
         for link in self.soon.drain(..) {
@@ -501,8 +501,8 @@ fn drafted(draft: &mut Vec<LinkShare>, count: usize) -> &mut [LinkShare] {
     draft
 }
 
-/// Returns the capacity of a link that a flow takes at its top, rounded up. The unit is so large that the sum over thousands of flows fits
-/// into 64 bits.
+/// Returns the capacity of a link that a flow takes at its maximum rate (top), rounded up. The unit is so large that the sum over thousands
+/// of flows fits into 64 bits.
 fn tops(share: u32, top: Top) -> u64 {
     (u64::from(share) * u64::from(top.kbps)).div_ceil(1 << GRAIN)
 }

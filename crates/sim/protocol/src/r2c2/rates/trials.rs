@@ -46,7 +46,8 @@ enum TrialList<'a> {
     Row(Box<[u32]>),
 }
 
-/// For each link, the choices with short lists that cross the link, whether they are in use or not.
+/// For each link, the choices (possible lists of links of a flow) that contain the link, whether they are in use or not. Only choices that
+/// are stored as short lists are included.
 struct Users {
     /// For each link, the index in `all` of its first choice. The last entry is the length of `all`.
     first: Vec<u32>,
@@ -77,10 +78,11 @@ struct RisingLinks {
     room: Vec<u64>,
     waiting: WaitingChanges,
     limited: BinaryHeap<Reverse<(WaterLevel, u32)>>,
-    /// Number of choices in use whose rates are rising. The next field is the total length of their lists of links.
+    /// Number of flows whose rates are still rising. The next field is the total length of the lists of links of these flows.
     count: usize,
     entries: usize,
-    /// Choices in use that are stored as rows. The next field has only those of them that may still be rising.
+    /// Choices in use that are stored as rows, with an entry for every link. The next field has those of them whose flows may still be
+    /// rising.
     rows: Vec<u32>,
     rising_rows: Vec<u32>,
     /// Scratch space for the choices whose rates stop rising when a link is full.
@@ -127,7 +129,7 @@ impl<'a> Trials<'a> {
     /// each flow. The first choice of each flow is in use at the start.
     ///
     /// # Panics
-    /// If a flow has no choice, or a weight of 0.
+    /// If a flow has no choice of links, or has a weight of 0.
     pub fn new(
         empty: &Rates,
         flows: impl IntoIterator<Item = (Requirements, impl IntoIterator<Item = &'a [LinkShare]>)>,
@@ -251,7 +253,7 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Returns whether a link has too little capacity for all flows of one priority at their tops.
+    /// Returns whether a link has too little capacity for all flows of one priority at their maximum rates (tops).
     fn may_fill(&self, class: &TrialClass, link: u32) -> bool {
         let room = self.links.room[link as usize] >> GRAIN;
         let mut sum = 0;
@@ -272,8 +274,8 @@ impl<'a> Trials<'a> {
                 .any(|(choice, share)| is_used(*choice) && is_too_much(*choice, *share))
     }
 
-    /// Removes a link from the queue of links that may fill, because the link has room for all of its flows at their tops. The flows whose
-    /// tops this link limits rise to their tops.
+    /// Removes a link from the queue of links that may become full, because the link has enough capacity for all of its flows at their
+    /// maximum rates (tops). Flows whose tops are limited by this link rise to their tops.
     fn let_be(&mut self, link: u32) {
         self.links.waiting.drop_first();
         let short = self.users.of(link).iter().map(|(choice, _)| choice);

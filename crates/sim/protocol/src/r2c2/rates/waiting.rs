@@ -20,7 +20,7 @@ pub(super) struct WaitingChanges {
 }
 
 const NONE: u32 = u32::MAX;
-/// Number of bits of a level, after its leading one, that select its pile.
+/// Number of bits of a water level, after its highest set bit, that select the pile of a link with this level.
 const BITS: u32 = 5;
 const PILES: usize = (33 - BITS as usize) << BITS;
 

@@ -216,7 +216,7 @@ mod tests {
         vec![cube(&[4, 4], true), cube(&[3, 2, 4], true), cube(&[4, 3], false), chords]
     }
 
-    /// Packets cross each link as often as the exact weights predict, within five standard deviations.
+    /// Packets with random routes cross each link as often as the exact link shares predict, within five standard deviations.
     #[test]
     fn packets_go_where_the_weights_say() {
         const PACKETS: u32 = 20_000;

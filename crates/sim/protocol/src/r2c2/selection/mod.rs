@@ -206,7 +206,8 @@ impl<'a> Search<'a> {
         (self.utility)(self.trials.rate(genes))
     }
 
-    /// Sorts the population, best first. The sort is stable: among equals, the older one comes first.
+    /// Sorts the genotypes of the generation by utility, best first. The sort is stable: of several with equal utility, the oldest comes
+    /// first.
     fn rank(&mut self) {
         self.population.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     }
@@ -260,7 +261,7 @@ mod tests {
         super::worth(links(graph), flows, genes, &aggregate)
     }
 
-    /// The search finds the best among all 512 assignments of nine flows.
+    /// The genetic search finds the best of all 512 assignments of routings to nine flows.
     #[test]
     fn the_best_of_few_is_found() {
         let graph = Arc::new(Graph::cube(Sides::new(&[4, 4]).unwrap(), true).unwrap());

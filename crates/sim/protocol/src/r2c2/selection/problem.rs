@@ -29,7 +29,7 @@ impl SelectionProblem {
     ) -> Option<SelectionProblem> {
         let routings = selection.routings.iter().copied().filter(|of| map.usable(*of) == *of);
         let routings: Vec<Routing> = routings.collect();
-        // A flow may always keep its routing, even if that is not among the candidates.
+        // A flow may always keep its current routing, even if the selection's settings do not include this routing.
         let choices = |told: &Broadcast| -> Vec<Routing> {
             let other = (!routings.contains(&told.routing)).then_some(told.routing);
             routings.iter().copied().chain(other).collect()

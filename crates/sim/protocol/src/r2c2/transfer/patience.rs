@@ -25,13 +25,15 @@ pub struct RetransmissionTimer {
 }
 
 impl RetransmissionTimer {
-    /// Creates a timer that waits at least `least`. `salt` should differ between flows.
+    /// Creates a timer whose timeout is at least `least`. `salt` should differ between flows, so that they do not retransmit
+    /// simultaneously.
     pub fn new(least: Time, salt: u32) -> RetransmissionTimer {
         let (round_trip, timed, silence, since) = (None, None, TimeoutCount::new(salt), Time::ZERO);
         RetransmissionTimer { least, round_trip, timed, silence, since, salt }
     }
 
-    /// Records that a segment was sent. The receiver acknowledges `ack_every` segments together.
+    /// Records that a segment was sent, and may choose this segment for the measurement of the round trip. The receiver acknowledges
+    /// `ack_every` segments together.
     pub fn sent(&mut self, now: Time, (segment, is_again): (u32, bool), ack_every: u32) {
         match self.timed {
             Some((timed, _)) if timed == segment => self.timed = None,
@@ -94,7 +96,7 @@ mod tests {
 
     const LEAST: Time = Time::from_us(1_000);
 
-    /// Sends a flow of sixteen segments, whose acknowledgement arrives after time `took`.
+    /// Sends a flow of sixteen segments. Their common acknowledgement arrives the time `took` later.
     fn acknowledged_after(patience: &mut RetransmissionTimer, now: Time, took: Time) {
         let mut sender = Sender::new(16);
         for segment in 0..16 {
@@ -135,8 +137,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the round trips were, acknowledgements restart the wait, timeouts double it, and in the end the
-        /// sender gives up.
+        /// Whatever the measured round trips were, an acknowledgement restarts the timer, a timeout doubles it, and after enough timeouts
+        /// the sender gives up.
         #[test]
         fn it_ends(salt: u32, took_us in 0u64..10_000_000, now_us in 0u64..1_000_000) {
             let now = Time::from_us(now_us);

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 pub struct Reorder<T> {
     /// Number of the next part to deliver. All parts with lower numbers were delivered.
     next: u32,
-    /// Parts from `next` on, with `None` for each missing one.
+    /// Parts with numbers from `next` on, with `None` for each part that has not arrived.
     waiting: VecDeque<Option<T>>,
     window: u32,
     /// Number of parts of the flow, once the last part has arrived.
@@ -111,8 +111,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever is lost, repeated or reordered, all parts are delivered once and in order as long as the sender
-        /// continues; and the transfer does not end before that.
+        /// Whatever packets are lost, duplicated or reordered, all parts are delivered exactly once and in order as long as the sender
+        /// retransmits. The transfer does not end before all parts are delivered.
         #[test]
         fn all_comes_in_order(
             parts in 1u32..200, window in 1u32..80, ack_every in 1u32..20,
@@ -160,7 +160,7 @@ mod tests {
             prop_assert!(given.into_iter().eq(0..parts));
         }
 
-        /// With arbitrary numbers, no part is delivered twice or out of order, and none beyond the end.
+        /// If parts with arbitrary numbers arrive, the buffer delivers no part twice or out of order, and no part beyond the last one.
         #[test]
         fn any_numbers(numbers in prop::collection::vec((prop_oneof![0u32..40, any::<u32>()], any::<bool>()), 0..200)) {
             let mut buffer = Reorder::new(16);

@@ -39,7 +39,7 @@ pub(super) struct PairSymmetry {
 }
 
 impl PairSymmetry {
-    /// Returns the node that is situated relative to node 0 as the pair's second node is relative to its first.
+    /// Returns the node whose position relative to node 0 is that of the pair's second node relative to the pair's first node.
     pub(super) fn like(&self) -> u32 {
         self.like
     }
@@ -71,7 +71,7 @@ impl Torus {
         })
     }
 
-    /// Returns the symmetry that maps paths from node 0 onto those from `src` to `dst`.
+    /// Returns the symmetry that maps paths starting at node 0 to paths from `src` to `dst`.
     pub(super) fn turn(&self, src: u32, dst: u32) -> PairSymmetry {
         let mut turn =
             PairSymmetry { like: 0, moved: Vec::with_capacity(1 + self.coordinates), ports: [0; 8] };
