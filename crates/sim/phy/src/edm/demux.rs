@@ -34,7 +34,7 @@ pub struct WrongBlocks {
     pub headers: u64,
     /// Control blocks with a type that neither the standard nor EDM defines.
     pub types: u64,
-    /// Data blocks that arrive while neither a message nor a frame is open, and ends without a start.
+    /// Data blocks that arrive while neither a message nor a frame is open, and end blocks without a preceding start block.
     pub strays: u64,
     /// Frames without an end, and frames that are longer than the longest permitted frame.
     pub frames: u64,

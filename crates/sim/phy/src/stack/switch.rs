@@ -189,7 +189,7 @@ impl SwitchStack {
         Some((block, queue, data.map_or(leaves.from, |(from, _)| from)))
     }
 
-    /// Returns the counts of messages and blocks that correct nodes do not send.
+    /// Returns the numbers of messages and blocks that arrived although correct nodes do not send them.
     pub fn violations(&self) -> Violations {
         self.violations
     }

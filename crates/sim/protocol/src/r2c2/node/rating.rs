@@ -78,7 +78,7 @@ impl<F: Copy + PartialEq> Node<F> {
     }
 
     /// Estimates the demand of a flow from the bytes that the program at the source has supplied (§3.3.2), and announces the demand to
-    /// other nodes if [`Demand::observe`] finds it worth announcing.
+    /// other nodes if [`Demand::observe`](crate::r2c2::demand::Demand::observe) finds it worth announcing.
     fn observe<W: World<Flow = F>>(&mut self, world: &mut W, flow: F, sent: u64, kbps: u32) {
         let (now, setup) = (world.now(), world.setup());
         let (most, header, interval) = (setup.most, setup.header, setup.params.interval);

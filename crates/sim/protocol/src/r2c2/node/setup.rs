@@ -43,7 +43,7 @@ const SMALLEST: u64 = 8;
 
 impl RackSetup {
     /// Describes a rack. A packet has at most `most` bytes of payload, and takes `header` more bytes on the wire. `rate` returns the rate
-    /// of each link.
+    /// of the link with a given number.
     pub fn new(
         params: &Params,
         graph: &Arc<Graph>,

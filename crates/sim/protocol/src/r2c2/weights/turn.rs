@@ -31,8 +31,8 @@ struct TorusAxis {
 /// Reflection and translation that map node 0 to the first node of a pair.
 pub(super) struct PairSymmetry {
     like: u32,
-    /// For each coordinate of a node, its contribution to the number of the node to which the symmetry maps this node. The first entry is
-    /// 0. The others are ordered by dimension, and within a dimension by coordinate.
+    /// For each coordinate of a node, its contribution to the number of the node to which the symmetry maps this node. The first entry
+    /// is 0. The others are ordered by dimension, and within a dimension by coordinate.
     moved: Vec<u32>,
     /// For each port of node 0, the port to which the symmetry maps it.
     ports: [u8; 8],
