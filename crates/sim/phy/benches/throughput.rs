@@ -1,10 +1,11 @@
-//! Throughput of the codec and the scheduler: `cargo bench -p unrack-phy`.
+//! Throughput of the block codec and of the EDM scheduler: `cargo bench -p unrack-phy`.
 //!
-//! Codec: million blocks per second on one core, and the ratio of that to a line of 25 GbE (390.6 M blocks/s), for the
-//! best of several passes. *encode*: from MAC frames with FCS to scrambled blocks; *decode*: back to frames with their
-//! FCS checked; *build*: from memory messages to blocks; *parse*: back to messages, with their checks.
+//! Codec: million blocks per second on one core, in the fastest of several passes, and the ratio of this rate to that of a line of 25 GbE
+//! (390.6 M blocks/s). *encode* converts MAC frames to scrambled blocks, and computes the FCS. *decode* converts the blocks back to frames,
+//! and verifies the FCS. *build* converts memory messages to blocks. *parse* converts the blocks back to messages, and verifies their
+//! checks.
 //!
-//! Scheduler: grants and iterations per second, with all pairs waiting and chunks of 256 B at 100 Gb/s.
+//! Scheduler: grants and iterations per second, while a demand of every pair of nodes waits, with chunks of 256 B at 100 Gb/s.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -16,8 +17,7 @@ use unrack_units::Time;
 
 /// Blocks per second of 25 GbE: 25.78125 GBd / 66.
 const LINE: f64 = 25.78125e9 / 66.0;
-/// Blocks of one pass. There are few, so that some of many passes are undisturbed on a machine that also does other
-/// work.
+/// Number of blocks in one pass. A pass is short, so that some of the many passes are undisturbed on a machine that also does other work.
 const BLOCKS: usize = 1 << 14;
 const PASSES: usize = 2_000;
 
@@ -56,8 +56,8 @@ fn best(passes: usize, mut pass: impl FnMut()) -> f64 {
 /// Number of blocks that fit into the cache.
 const CACHED: usize = 2_048;
 
-/// Measures frames of `least` to `most` bytes with their FCS. If the two differ, lengths are random, so that a
-/// processor cannot predict where frames end.
+/// Measures the conversion of frames of `least` to `most` bytes, including the FCS. If `least` and `most` differ, the lengths are random,
+/// so that the processor cannot predict where frames end.
 fn codec(least: usize, most: usize, blocks: usize, passes: usize) {
     let frame: Vec<u8> = (0..most - 4).map(|at| (at * 31) as u8).collect();
     let mut random = 1_u32;
@@ -75,8 +75,8 @@ fn codec(least: usize, most: usize, blocks: usize, passes: usize) {
         encoded = 0;
         while encoded < blocks {
             line.clear();
-            // After each pass, the descrambler outputs one wrong block. Therefore that block is an idle one, and
-            // another idle block before it ends an open frame.
+            // The decoder processes the line repeatedly. Each time that it starts again at the beginning, the descrambler outputs one wrong
+            // block. Therefore the line begins with idle blocks, and ends with an idle block, which completes the last frame.
             transmitter.idle(2, &mut line);
             frames = 0;
             while line.len() < CACHED {
@@ -166,7 +166,7 @@ fn scheduler(ports: u32, grants: u64) {
         scheduler.run(now, &mut out);
         iterations += 1;
         granted += out.len() as u64;
-        // A demand that has ended is replaced, so that all pairs stay waiting.
+        // When a demand has been granted completely, a new demand replaces it, so that a demand of every pair always waits.
         for grant in out.drain(..).filter(|grant| grant.last) {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let (src, dst) = (grant.src, grant.dst);

@@ -1,14 +1,14 @@
 //! The 66-bit block (IEEE 802.3 §49.2.4).
 
-/// Sync header of a data block, bit 0 first on the line.
+/// Sync header of a data block. Bit 0 is sent first.
 pub const DATA: u8 = 0b10;
 /// Sync header of a control block.
 pub const CONTROL: u8 = 0b01;
 
-/// A block: a sync header of two bits and a payload of 64 bits. In both, bit 0 is the first on the line.
+/// A 66-bit block: a sync header of two bits and a payload of 64 bits. Bit 0 of each is sent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Block {
-    /// [`DATA`] or [`CONTROL`]. Received blocks may also have 0 or 3, which are invalid.
+    /// Sync header: [`DATA`] or [`CONTROL`]. A received block may also have the value 0 or 3, which is invalid.
     pub header: u8,
     pub payload: u64,
 }
@@ -16,7 +16,7 @@ pub struct Block {
 impl Block {
     /// Eight idle characters.
     pub const IDLE: Block = Block::control(0x1e);
-    /// Eight error characters, which are a decoder's output for an invalid block.
+    /// Control block with eight error characters, which a PCS sends in place of an invalid block.
     pub const ERROR: Block = Block::control(0x1e | 0x3c78_f1e3_c78f_1e00);
 
     /// Returns a data block of these eight bytes.

@@ -1,5 +1,5 @@
-//! EDM in the Ethernet PHY, block by block ("EDM: An Ultra-Low Latency Ethernet Fabric for Memory Disaggregation",
-//! ASPLOS 2025), on the 64b/66b code of IEEE 802.3.
+//! Model of EDM in the Ethernet PHY, block by block ("EDM: An Ultra-Low Latency Ethernet Fabric for Memory Disaggregation", ASPLOS 2025).
+//! It is based on the 64b/66b code of IEEE 802.3.
 //!
 //! | module | between | and |
 //! |---|---|---|
@@ -10,8 +10,8 @@
 //! | [`stack`] | requests of applications | blocks that nodes and a switch send, cycle by cycle |
 //! | [`text`] | lines that people write and read | all of these |
 //!
-//! Everything is sans-IO: a function takes a block, a column or a cycle as input, and returns the output. `unrack phy`
-//! (`docs/phy.md`) prints it.
+//! The crate performs no I/O: its functions take a block, a column or a cycle as input, and return the output. The command `unrack phy`
+//! (`docs/phy.md`) prints these outputs.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 

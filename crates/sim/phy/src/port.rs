@@ -1,5 +1,5 @@
-//! Conversion of frames to the scrambled blocks of a line and back. It combines [`mac`](crate::mac) and
-//! [`pcs`](crate::pcs) in one step, for callers that have a whole frame or many blocks at a time.
+//! Conversion of Ethernet frames to the scrambled blocks of a line and back. This module performs the steps of [`mac`](crate::mac) and
+//! [`pcs`](crate::pcs) at once, for callers that have a whole frame or many blocks at a time.
 
 use crate::block::{Block, DATA};
 use crate::mac::{Deframer, FrameError, Framer};
@@ -16,7 +16,7 @@ pub struct Transmitter {
 }
 
 impl Transmitter {
-    /// Adds the blocks of a frame and of the gap after it; see [`Framer::frame`].
+    /// Adds the scrambled blocks of a frame and of the gap after it to `line`; see [`Framer::frame`].
     pub fn frame(&mut self, contents: &[u8], line: &mut Vec<Block>) {
         self.send(line, |framer, coder| framer.frame(contents, coder));
     }
@@ -28,8 +28,8 @@ impl Transmitter {
 
     #[inline(always)]
     fn send(&mut self, line: &mut Vec<Block>, send: impl FnOnce(&mut Framer, &mut ColumnCoder)) {
-        // Local copies, which can be kept in registers. Otherwise each block would have to wait until the one before
-        // is in memory.
+        // Local copies of the state can be kept in registers. Otherwise each block would have to wait until the state after the previous
+        // block is in memory.
         let mut coder =
             ColumnCoder { encoder: self.encoder.clone(), scrambler: self.scrambler.clone(), line };
         send(&mut self.framer, &mut coder);
@@ -67,16 +67,16 @@ impl ColumnSink for ColumnCoder<'_> {
 pub struct Receiver {
     descrambler: Descrambler,
     state: State,
-    /// Column in which a frame may have ended, which the next block decides (figure 49-17).
+    /// Column in which a frame may have ended. The next block decides whether the end is valid (figure 49-17).
     end: Option<Column>,
     deframer: Deframer,
 }
 
 impl Receiver {
-    /// Handles blocks, and reports each frame that ends in them, without preamble and FCS, or the reason why it is not
-    /// valid.
+    /// Handles received blocks. For each frame that ends in them, calls `tell` with the frame (without preamble and FCS), or with the
+    /// reason why the frame is not valid.
     ///
-    /// A frame is complete once the block after its last block has arrived.
+    /// A frame is reported only once the block after its last block has arrived.
     pub fn handle(&mut self, blocks: &[Block], mut tell: impl FnMut(Result<&[u8], FrameError>)) {
         let deframer = &mut self.deframer;
         // Local copies, which can be kept in registers.
@@ -97,7 +97,8 @@ impl Receiver {
             state = next(state, class, false);
             deframer.handle_class(told(state, class), column).map(&mut tell);
             if state == State::Data {
-                // Most of a line is data, for which only the words change until the data or the room ends.
+                // Most blocks of a busy line are data blocks. For a run of them, only the words in the deframer's buffer change, until the
+                // run or the buffer ends.
                 let data = blocks.as_slice();
                 let run = data.iter().zip(deframer.room()).take_while(|(block, _)| block.header == DATA);
                 let keep = |(block, room): (&Block, &mut [u8; 8])| {
@@ -112,7 +113,7 @@ impl Receiver {
     }
 }
 
-/// Returns the class with which the deframer handles a column of class `class` that led to `state`.
+/// Returns the class as which the deframer must handle a column of class `class` that led to the receive state `state`.
 #[inline]
 fn told(state: State, class: BlockClass) -> BlockClass {
     if state == State::Error { BlockClass::Error } else { class }

@@ -1,9 +1,9 @@
 //! NDP: re-architecting datacenter networks and stacks for low latency and high performance (Handley et
 //! al., SIGCOMM 2017).
 //!
-//! A transfer starts at line rate without asking (§3.2). A full switch trims packets to their headers, so that the
-//! receiver learns at once which packets were lost. The receiver requests every further packet by a *pull*, one per
-//! packet time of its link.
+//! The sender of a transfer starts at line rate, without a permission of the receiver (§3.2). A switch with a full queue trims packets to
+//! their headers, so that the receiver learns at once which packets lost their payload. The receiver requests every further packet with a
+//! *pull*. It sends one pull in the time that a packet takes on its link.
 
 use crate::segments::SegmentSet;
 use crate::silence::{LONGEST, STEADY, TimeoutCount};
@@ -16,15 +16,15 @@ use unrack_units::Time;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Packets that a transfer may send without a pull. Default: one bandwidth-delay product (§3.2).
+    /// Number of packets of a transfer that the sender may send without a pull. Default: one bandwidth-delay product (§3.2).
     pub initial_window: Option<u32>,
-    /// Packets that may wait at a switch port with their payload; others are trimmed. Default 8 (§3.1).
+    /// Maximum number of packets with payload in the queue of a switch port. The switch trims further packets. Default 8 (§3.1).
     pub data_packets: u32,
-    /// Time after which a packet is sent again if no report on it has arrived. This recovers packets lost on a link,
-    /// and trimmed headers that were lost, which is rare. Default: three round trips of the empty network or, if that
-    /// is longer, one round trip plus the time that the slower links take for the packets that may wait on the way:
-    /// `data_packets` packets at each port, the headers of a window of every node and, if the reports on a packet take
-    /// longer than the packet, these reports. (§3.2.4 has a coarse timer of 1 ms.)
+    /// Time after which the sender sends a packet again if it has received neither an acknowledgement nor a report that the packet was
+    /// trimmed. This recovers packets that were lost on a link, and lost headers of trimmed packets, which are rare. Default: the longer of
+    /// two times. The first is three round trips of the empty network. The second is one round trip plus the time that the slower links
+    /// take for everything that may be queued on the way: `data_packets` packets at each port, the headers of one window of every node and,
+    /// if the reports on a packet take longer than the packet, these reports. (§3.2.4 has a coarse timer of 1 ms.)
     pub rto: Option<Time>,
 }
 
@@ -37,46 +37,46 @@ impl Default for Params {
 /// Timeouts of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Time after which a packet is sent again if no report on it has arrived.
+    /// Time after which the sender sends a packet again if neither an acknowledgement nor a report that the packet was trimmed has arrived.
     pub rto: Time,
-    /// Time after which a sender with no packet in flight considers the pulls that it waits for as lost. It must
-    /// exceed one round-robin turn of the transfers that the receiver pulls. It doubles each time.
+    /// Time after which a sender that has no packet in flight considers the pulls that it waits for as lost. It must exceed the time in
+    /// which the receiver sends one pull to each of its transfers. The time doubles with each such timeout.
     pub idle: Time,
-    /// Seed of the random extra waits of repeated timeouts; see [`Silence`].
+    /// Seed of the random extra waits of repeated timeouts; see [`TimeoutCount`].
     pub salt: u32,
 }
 
 /// Sending side of one transfer.
 ///
-/// Each packet has its own timeout, as in the simulator of the paper's authors, and is sent again without a pull.
-/// Because a lost packet causes no pull, the transfer would otherwise have one packet fewer in flight from then on.
+/// Each packet has a separate timeout, as in the simulator of the paper's authors. After the timeout, the sender sends the packet again
+/// without a pull. Otherwise the transfer would have one packet fewer in flight from then on, because a lost packet causes no pull.
 #[derive(Debug, Clone)]
 pub struct Sender {
     segments: u32,
     acknowledged: SegmentSet,
-    /// Segments sent without an acknowledgement or report of loss since then, each with the time at which it was sent,
-    /// oldest first.
+    /// Segments in flight: sent, and since then neither acknowledged nor reported as trimmed. Each has the time at which it was sent; the
+    /// oldest is first.
     outstanding: VecDeque<(Time, u32)>,
     /// Segments to be sent again, in order.
     again: VecDeque<u32>,
     /// First segment that was never sent.
     new: u32,
-    /// Packets that the sender may still send.
+    /// Number of packets that the sender may still send before the next pull.
     allowed: u32,
     /// Highest pull number received.
     pulled: u32,
     timeouts: Timeouts,
-    /// Time since which no packet has been in flight, or time of the latest report if that is later.
+    /// Time since which no packet has been in flight, or the time of the receiver's latest answer if that is later.
     idle_since: Time,
-    /// End of the current round of timeouts. A packet whose timeout expires before belongs to this round.
+    /// End of the current round of timeouts. All timeouts of packets that expire before this time count as one.
     round_ends: Time,
-    /// Rounds of timeouts since the last acknowledgement of a segment that had not been acknowledged before.
+    /// Number of rounds of timeouts since the last acknowledgement of a segment that had not been acknowledged before.
     silence: TimeoutCount,
     given_up: bool,
 }
 
 impl Sender {
-    /// Creates the sender of a transfer of `segments` segments that may send `window` of them without a pull.
+    /// Creates the sender of a transfer of `segments` segments. It may send `window` of them without a pull.
     pub fn new(segments: u32, window: u32, timeouts: Timeouts, now: Time) -> Sender {
         Sender {
             segments,
@@ -104,7 +104,7 @@ impl Sender {
         self.given_up
     }
 
-    /// Returns whether a segment is still to be sent, or to be sent again, as far as the sender knows.
+    /// Returns whether there is a segment that the sender has not sent yet, or knows that it must send again.
     pub fn has_unsent(&self) -> bool {
         !self.given_up && (!self.again.is_empty() || self.new < self.segments)
     }
@@ -114,7 +114,7 @@ impl Sender {
         self.allowed > 0 && self.has_unsent()
     }
 
-    /// Returns the segment to send now, and whether it was sent before. Retransmissions go first (§3.2).
+    /// Returns the segment to send now, and whether this segment was sent before. Retransmissions precede new segments (§3.2).
     pub fn poll_transmit(&mut self, now: Time) -> Option<(u32, bool)> {
         if !self.is_ready() {
             return None;
@@ -131,7 +131,7 @@ impl Sender {
         Some((segment, again))
     }
 
-    /// Removes a segment from those in flight. Returns whether it was one of them.
+    /// Removes a segment from the segments in flight. Returns whether it was in flight.
     fn land(&mut self, now: Time, segment: u32) -> bool {
         self.idle_since = now;
         let at = self.outstanding.iter().position(|(_, other)| *other == segment);
@@ -147,14 +147,14 @@ impl Sender {
         }
     }
 
-    /// Handles the report that a segment was trimmed, so that it has to be sent again.
+    /// Handles the receiver's report that a segment was trimmed, and queues this segment to be sent again.
     pub fn handle_nack(&mut self, now: Time, segment: u32) {
         if self.land(now, segment) && !self.acknowledged.contains(segment) {
             self.again.push_back(segment);
         }
     }
 
-    /// Handles the report that the receiver has the whole transfer.
+    /// Handles the report that the receiver has received the whole transfer.
     pub fn handle_done(&mut self) {
         for segment in 0..self.segments {
             self.acknowledged.insert(segment);
@@ -163,10 +163,10 @@ impl Sender {
         self.outstanding.clear();
     }
 
-    /// Handles a pull. `pull` is the number of pulls sent for this transfer so far, so that a later pull makes up for
-    /// a lost one. A pull may overtake the report that its packet was trimmed, because packets take all paths. It is
-    /// therefore kept while any segment is outstanding, because that segment may still be reported as trimmed. A pull
-    /// expires if there can be no segment left for it.
+    /// Handles a pull. `pull` is the number of pulls that the receiver has sent for this transfer so far, so that a later pull makes up for
+    /// a lost one. A pull may overtake the report that a packet was trimmed, because packets take different paths. Therefore the sender
+    /// keeps a pull that it cannot use while any segment is in flight, because this segment may still be reported as trimmed. The sender
+    /// drops a pull if no segment can be left for it.
     pub fn handle_pull(&mut self, now: Time, pull: u32) {
         self.idle_since = now;
         if self.given_up {
@@ -176,14 +176,14 @@ impl Sender {
         self.pulled = self.pulled.max(pull);
     }
 
-    /// Allows this many more packets, but no more than can still be needed.
+    /// Allows the sender to send `packets` more packets, but no more than the transfer can still need.
     fn allow(&mut self, packets: u32) {
         let left = (self.again.len() + self.outstanding.len()) as u32 + (self.segments - self.new);
         self.allowed = (self.allowed + packets).min(left);
     }
 
-    /// Returns when [`handle_timeout`](Sender::handle_timeout) is due. This time moves to an earlier one when a packet
-    /// is sent, and when an acknowledgement ends a silence.
+    /// Returns when the caller must call [`handle_timeout`](Sender::handle_timeout). This time may become earlier when the sender sends a
+    /// packet, and when an acknowledgement arrives after timeouts.
     pub fn poll_timeout(&self) -> Option<Time> {
         let at = match self.outstanding.front() {
             Some((sent, _)) => *sent + self.silence.timeout(self.timeouts.rto, STEADY),
@@ -192,8 +192,8 @@ impl Sender {
         (!self.is_done()).then_some(at)
     }
 
-    /// Sends all packets again whose timeouts have expired. They need no pull, because a lost packet causes none. If
-    /// no packet is in flight and pulls are overdue, allows one packet.
+    /// Queues all packets whose timeouts have expired to be sent again. These packets need no pull, because a lost packet causes none. If
+    /// no packet is in flight and a pull is overdue, allows the sender to send one packet without a pull.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.poll_timeout().is_none_or(|at| now < at) {
             return;
@@ -218,7 +218,7 @@ impl Sender {
         self.allow(lost);
     }
 
-    /// Counts the packets as lost that were sent at least `wait` ago. Returns how many these are.
+    /// Counts the packets that were sent at least `wait` ago as lost, and queues them to be sent again. Returns their number.
     fn expire(&mut self, now: Time, wait: Time) -> u32 {
         let lost = self.outstanding.iter().take_while(|(sent, _)| *sent + wait <= now).count();
         self.again.extend(self.outstanding.drain(..lost).map(|(_, segment)| segment));
@@ -226,17 +226,18 @@ impl Sender {
     }
 }
 
-/// Pulls that a receiver owes. They are paced at the rate of the receiver's link, and transfers take turns (§3.2).
+/// Queue of the pulls that a receiver still has to send to its senders. The receiver sends pulls at the rate of its link, and its transfers
+/// take turns (§3.2).
 #[derive(Debug, Clone, Default)]
 pub struct PullQueue {
-    /// Transfers that are owed pulls, with the number of pulls: at least one each.
+    /// Transfers with pulls still to be sent, each with the number of these pulls, which is at least one.
     owed: VecDeque<(u32, u32)>,
     next_at: Time,
 }
 
 impl PullQueue {
-    /// Owes a transfer one more pull, because one of its packets or trimmed headers has arrived. Returns whether the
-    /// transfer was owed none before.
+    /// Adds a pull for a transfer, because one of its packets or trimmed headers has arrived. Returns whether the queue had no pull for
+    /// this transfer before.
     pub fn add(&mut self, transfer: u32) -> bool {
         let owed = self.owed.iter_mut().find(|(other, _)| *other == transfer);
         let is_first = owed.is_none();
@@ -247,15 +248,15 @@ impl PullQueue {
         is_first
     }
 
-    /// Cancels the pulls of a transfer that is complete. Returns whether it was owed any.
+    /// Removes the pulls for a transfer that is complete. Returns whether the queue had any.
     pub fn remove(&mut self, transfer: u32) -> bool {
         let before = self.owed.len();
         self.owed.retain(|(other, _)| *other != transfer);
         self.owed.len() < before
     }
 
-    /// Returns the transfer to pull now, and whether this was the last pull owed to it. A packet takes `pace` to
-    /// arrive.
+    /// Returns the transfer for which the receiver must send a pull now, and whether this was the last pull for this transfer in the queue.
+    /// The next pull follows no earlier than `pace` later, the time that a packet takes to arrive.
     pub fn poll(&mut self, now: Time, pace: Time) -> Option<(u32, bool)> {
         if now < self.next_at {
             return None;
@@ -268,7 +269,7 @@ impl PullQueue {
         Some((transfer, pulls == 1))
     }
 
-    /// Returns when the next pull may be sent, if any is owed.
+    /// Returns when the receiver may send the next pull, or `None` if the queue is empty.
     pub fn next(&self) -> Option<Time> {
         (!self.owed.is_empty()).then_some(self.next_at)
     }
@@ -317,7 +318,7 @@ mod tests {
         arriving.front().is_some_and(|(at, _)| *at <= now).then(|| arriving.pop_front()).flatten()
     }
 
-    /// A lost packet causes no pull, therefore its place in the window has to come back without one.
+    /// A lost packet causes no pull. Therefore the sender must be able to replace the packet in the window without a pull.
     #[test]
     fn the_window_is_whole_again_after_losses() {
         let mut sender = sender(1_000, 8);
@@ -360,7 +361,8 @@ mod tests {
         assert_eq!(waits, [50, 100, 200], "{at:?}");
     }
 
-    /// The receiver never answers, so the whole window is sent again in each round until the sender gives up.
+    /// If the receiver never answers, the sender sends its whole window again in each round of timeouts until it gives up. The number of
+    /// rounds does not depend on the number of packets in flight.
     #[test]
     fn it_gives_up_after_as_many_rounds_however_many_packets_are_under_way() {
         let rounds = |window| {

@@ -1,8 +1,8 @@
 //! pFabric: minimal near-optimal datacenter transport (Alizadeh et al., SIGCOMM 2013).
 //!
-//! The switches schedule: each packet carries the number of segments that its transfer has left, and the packet with
-//! the smallest number leaves first (§4.1). The ends only run [`Sender`], the minimal rate control of §4.2, which
-//! starts at line rate and slows down only when many packets are lost.
+//! The switches do the scheduling: each packet carries the number of segments that its transfer has left, and a switch port sends the
+//! packet with the smallest number first (§4.1). The senders run only the minimal rate control of §4.2 ([`Sender`]). It starts at line rate
+//! and slows down only when many packets are lost.
 
 use crate::segments::SegmentSet;
 use crate::silence::TimeoutCount;
@@ -14,19 +14,20 @@ use unrack_units::Time;
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Packets that a transfer may send at once. Default: one bandwidth-delay product (§4.2, rule 1).
+    /// Number of packets of a transfer that the sender may send at once. Default: one bandwidth-delay product (§4.2, rule 1).
     pub initial_window: Option<u32>,
-    /// Time after which unacknowledged packets count as lost. Default: three round trips of the empty network or, if
-    /// that is longer, one round trip plus the time that a full port needs to empty (§4.2: about 3 RTT; in its network
-    /// 45 us are both).
+    /// Time after which unacknowledged packets count as lost. Default: three round trips of the empty network or, if that is longer, one
+    /// round trip plus the time that a switch port with a full queue needs to drain. (§4.2 says about 3 RTT; in the network of the paper,
+    /// both times are 45 us.)
     pub rto: Option<Time>,
 }
 
-/// Timeouts in a row after which the sender sends only probes (§4.2, rule 3: "a fixed number"; 5 in its §5).
+/// Number of timeouts in a row after which the sender sends only probes (§4.2, rule 3, says "a fixed number"; §5 uses 5).
 const TIMEOUTS_BEFORE_PROBE: u32 = 5;
 
-/// Timeouts in a row before the timeout starts to double. The number is large because the smallest transfer always
-/// goes first: the largest may get no answer for a long time although its receiver is up, and a probe costs little.
+/// Number of timeouts in a row before the timeout starts to double. The number is large because switches always send the packets of the
+/// smallest transfer first. Therefore the largest transfer may get no acknowledgement for a long time although its receiver is up. The
+/// probes that its sender sends meanwhile cost little.
 const STEADY: u32 = 1_024;
 
 /// Sending side of one transfer.
@@ -44,12 +45,12 @@ pub struct Sender {
     cwnd: u32,
     /// Slow-start threshold, in segments.
     ssthresh: u32,
-    /// Acknowledgements since the window last grew, in congestion avoidance.
+    /// Number of acknowledgements since the window last grew, in congestion avoidance.
     since_growth: u32,
     timeouts: u32,
     /// Whether a probe is to be sent.
     probe: bool,
-    /// Timeouts since the last acknowledgement of a segment that had not been acknowledged before.
+    /// Number of timeouts since the last acknowledgement of a segment that had not been acknowledged before.
     silence: TimeoutCount,
     given_up: bool,
     deadline: Time,
@@ -63,7 +64,7 @@ pub enum OutgoingPacket {
         number: u32,
         again: bool,
     },
-    /// A packet without payload, with the transfer's priority; it is acknowledged.
+    /// A packet without payload that has the priority of the transfer. The receiver acknowledges it.
     Probe,
 }
 
@@ -72,13 +73,13 @@ pub enum OutgoingPacket {
 pub enum Acknowledged {
     Segment(u32),
     Probe,
-    /// The whole transfer, because all its segments have arrived.
+    /// The whole transfer is acknowledged, because all its segments have arrived.
     All,
 }
 
 impl Sender {
-    /// Creates the sender of a transfer of `segments` segments, of which it may send `initial_window` at once. `salt`
-    /// seeds its [`Silence`].
+    /// Creates the sender of a transfer of `segments` segments. The sender may send `initial_window` segments at once. `salt` seeds the
+    /// random extra waits of its timeouts ([`TimeoutCount`]).
     pub fn new(segments: u32, initial_window: u32, rto: Time, salt: u32) -> Sender {
         Sender {
             segments,
@@ -188,7 +189,8 @@ impl Sender {
             if self.is_done() || self.outstanding.count() == 0 { Time::MAX } else { now + self.rto };
     }
 
-    /// Grows the window as TCP does: slow start, then one segment per window (§4.2).
+    /// Grows the window as TCP does: in slow start by one segment for each acknowledgement, afterwards by one segment for each window of
+    /// acknowledgements (§4.2).
     fn grow(&mut self) {
         self.since_growth += 1;
         if self.cwnd < self.ssthresh || self.since_growth >= self.cwnd {
@@ -202,8 +204,8 @@ impl Sender {
         (self.deadline != Time::MAX).then_some(self.deadline)
     }
 
-    /// Considers all outstanding segments lost if no segment was acknowledged for a retransmission timeout. There are
-    /// no fast retransmissions (§4.2, rule 2).
+    /// Counts all segments in flight as lost if no acknowledgement has arrived for the duration of a retransmission timeout. pFabric has no
+    /// fast retransmissions (§4.2, rule 2).
     pub fn handle_timeout(&mut self, now: Time) {
         if now < self.deadline || self.is_done() {
             return;
@@ -221,7 +223,7 @@ impl Sender {
     }
 }
 
-/// Receiving side of one transfer. It acknowledges each packet separately.
+/// Receiving side of one transfer. The receiver acknowledges each packet separately.
 #[derive(Debug, Clone)]
 pub struct Receiver {
     arrived: SegmentSet,
@@ -234,7 +236,7 @@ impl Receiver {
         Receiver { arrived: SegmentSet::new(segments), segments }
     }
 
-    /// Handles the arrival of a segment. Returns whether it was the last one missing.
+    /// Handles the arrival of a segment. Returns whether this segment completes the transfer.
     pub fn handle_segment(&mut self, number: u32) -> bool {
         self.arrived.insert(number) && self.is_complete()
     }
@@ -295,8 +297,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every segment arrives in the end, whichever packets are lost, and never more segments than the window are
-        /// outstanding.
+        /// Every segment arrives in the end, whichever packets are lost, and the number of segments in flight never exceeds the window.
         #[test]
         fn every_segment_arrives(n in 1u32..100, window in 1u32..20, losses in prop::collection::vec(any::<bool>(), 0..400)) {
             let mut losses = losses.into_iter();

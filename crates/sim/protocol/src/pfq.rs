@@ -1,18 +1,18 @@
-//! Per-flow queues with back-pressure: which packet a node sends next on each of its links.
+//! Per-flow queues with back-pressure (PFQ): decides which packet a node sends next on each of its links.
 //!
-//! R2C2 compares itself to this ideal (§5.2). It is unrealistic for racks, because each node needs state and buffers
-//! for each flow (§2.2). A node has one queue for each flow that passes through it. A link serves the flows that can
-//! use it in turn, one packet each. When more than a threshold of a flow waits, the node asks the neighbours that send
-//! it to *hold* the flow on their links. It *releases* the flow when the backlog is at the threshold or below.
-//! Therefore no packet is lost, flows do not block each other, and where a flow has several paths, the load decides
-//! between them.
+//! The R2C2 paper compares R2C2 to this ideal (§5.2). The ideal is unrealistic for racks, because each node needs state and buffers for
+//! each flow (§2.2). A node has one queue for each flow that passes through it. A link serves the flows that can use it in turn, one packet
+//! each. When the backlog of a flow at a node exceeds a threshold, the node asks the neighbours that send it packets of this flow to *hold*
+//! the flow, which means to stop sending it on their links to this node. The node asks them to *release* the flow once the backlog is at
+//! the threshold or below. Therefore no packet is lost and flows do not block each other. If a flow has several paths, its packets take the
+//! paths whose links are free.
 //!
-//! Cyclic waits cannot occur if each hop leads closer to the flow's destination.
+//! Nodes cannot wait for each other in a cycle if each hop of a packet leads closer to the packet's destination.
 //!
-//! A driver calls [`Node::handle_packet`] for each packet that arrives, [`Node::handle_supply`] for packets that start
-//! at this node, [`Node::handle_hold`] and [`Node::handle_release`] when a neighbour asks for it, and then
-//! [`Node::poll`] whenever a link is idle. A link may stay idle only if its last poll returned `None` and no event was
-//! handled since then.
+//! A driver calls [`Node::handle_packet`] for each packet that arrives, [`Node::handle_supply`] for packets that start at this node, and
+//! [`Node::handle_hold`] and [`Node::handle_release`] when a neighbour asks to hold or release a flow. After each of these events, the
+//! driver calls [`Node::poll`] for each idle link. A link may stay idle only if its last poll returned `None` and no event was handled
+//! since then.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -20,32 +20,32 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// A set of links of a node, one bit each.
 pub type Ports = u8;
 
-/// A packet of a flow at a node that is neither its source nor its destination.
+/// A packet at a node that is neither the source nor the destination of the packet's flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransitPacket<P> {
     pub packet: P,
     /// Length on the wire, in bytes.
     pub bytes: u32,
-    /// Port to the neighbour that sent it.
+    /// Port to the neighbour that sent the packet to this node.
     pub from: u8,
 }
 
-/// Decision about a packet that has arrived.
+/// Decision of a node about a packet that has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketFate {
-    /// The packet is not queued; it should leave at once by one of these links.
+    /// The packet is not queued. The node should send it at once by one of these idle links.
     Passes(Ports),
-    /// The packet waits behind `ahead` bytes of its flow. If `hold` is true, the neighbour that sent it should be
-    /// asked to hold the flow.
+    /// The packet is queued behind `ahead` bytes of its flow. If `hold` is true, the node should ask the neighbour that sent the packet to
+    /// hold the flow.
     Waits { ahead: u64, hold: bool },
 }
 
 /// Packet that a link is to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextPacket<P> {
-    /// The next packet of a flow that starts at this node.
+    /// The next packet of a flow whose source is this node.
     Own { flow: u32 },
-    /// A packet that waited. The neighbours on the links in `release` should be asked to release the flow.
+    /// A queued packet of another node. The node should also ask the neighbours on the links in `release` to release the packet's flow.
     Passing { flow: u32, packet: P, release: Ports },
 }
 
@@ -55,8 +55,8 @@ pub struct Node<P> {
     queues: Vec<Queue<P>>,
     free: Vec<u32>,
     by_flow: HashMap<u32, u32, BuildHasherDefault<FibonacciHasher>>,
-    /// For each link, the queues that wait for it, in the order of their turns. A queue that cannot use the link any
-    /// more is passed over.
+    /// For each link, the queues of the flows that wait for the link, in the order in which it serves them. The link skips a queue that can
+    /// no longer use it.
     turns: Vec<VecDeque<u32>>,
     threshold: u64,
 }
@@ -66,13 +66,13 @@ struct Queue<P> {
     flow: u32,
     /// Links by which packets of the flow can leave.
     ways: Ports,
-    /// Links among these on which the neighbour holds the flow.
+    /// Subset of `ways`: the links whose neighbour has asked this node to hold the flow.
     held: Ports,
-    /// Links to the neighbours that were asked to hold the flow.
+    /// Links to the neighbours that this node has asked to hold the flow.
     told: Ports,
-    /// Links in whose turns the queue is.
+    /// Links for which the queue waits in `Node::turns`.
     waits: Ports,
-    /// Number of packets that start at this node.
+    /// Number of waiting packets of the flow if this node is the flow's source.
     own: u64,
     bytes: u64,
     passing: VecDeque<TransitPacket<P>>,
@@ -83,15 +83,14 @@ impl<P> Queue<P> {
         self.own == 0 && self.passing.is_empty()
     }
 
-    /// Returns whether the queue has the state of a new one, so that it need not be kept.
+    /// Returns whether the queue has the same state as a new queue, so that the node can drop it.
     fn is_forgotten(&self) -> bool {
         self.is_empty() && self.held | self.told | self.waits == 0
     }
 }
 
 impl<P: Copy> Node<P> {
-    /// Creates a node without flows. `threshold` is the backlog of a flow, in bytes, above which neighbours are asked
-    /// to hold the flow.
+    /// Creates a node without flows. If the backlog of a flow exceeds `threshold` bytes, the node asks neighbours to hold the flow.
     ///
     /// # Panics
     /// If the node has more links than [`Ports`] has bits.
@@ -106,9 +105,9 @@ impl<P: Copy> Node<P> {
         }
     }
 
-    /// Handles the arrival of a packet. `ways` returns the links that lead closer to its destination; it is called
-    /// only if no packet of the flow waits. `idle` is the set of links that have nothing to send. Returns whether the
-    /// packet leaves at once or waits.
+    /// Handles the arrival of a packet. `ways` returns the links that lead closer to the packet's destination; it is called only if no
+    /// packet of the flow is queued. `idle` is the set of links that have nothing to send. Returns whether the packet should leave at once
+    /// or was queued.
     pub fn handle_packet(
         &mut self,
         flow: u32,
@@ -141,14 +140,14 @@ impl<P: Copy> Node<P> {
         PacketFate::Waits { ahead, hold }
     }
 
-    /// Adds packets of a flow that starts at this node.
+    /// Adds `packets` packets to a flow whose source is this node.
     pub fn handle_supply(&mut self, flow: u32, ways: Ports, packets: u64) {
         let queue = self.queue(flow, ways);
         self.queues[queue as usize].own += packets;
         self.wait(queue);
     }
 
-    /// Records that the neighbour at the end of this link asks to hold a flow.
+    /// Records that the neighbour at the far end of the link `port` asks this node to hold a flow.
     pub fn handle_hold(&mut self, flow: u32, port: u8) {
         let queue = match self.by_flow.get(&flow) {
             Some(queue) => *queue,
@@ -157,8 +156,8 @@ impl<P: Copy> Node<P> {
         self.queues[queue as usize].held |= 1 << port;
     }
 
-    /// Records that the neighbour takes packets of a flow again. Returns whether the flow has packets that wait for
-    /// this link.
+    /// Records that the neighbour at the far end of the link `port` asks this node to release a flow. Returns whether packets of the flow
+    /// wait for this link.
     pub fn handle_release(&mut self, flow: u32, port: u8) -> bool {
         let queue = *self.by_flow.get(&flow).expect("what is held is not forgotten");
         let place = &mut self.queues[queue as usize];
@@ -171,7 +170,7 @@ impl<P: Copy> Node<P> {
         self.queues[queue as usize].waits >> port & 1 == 1
     }
 
-    /// Returns the packet that an idle link sends now.
+    /// Returns the packet that an idle link should send now, or `None` if no packet can use the link.
     pub fn poll(&mut self, port: u8) -> Option<NextPacket<P>> {
         let bit = 1 << port;
         while let Some(queue) = self.turns[usize::from(port)].pop_front() {
@@ -203,28 +202,29 @@ impl<P: Copy> Node<P> {
         None
     }
 
-    /// Returns whether any queue may wait for this link.
+    /// Returns whether any queue may have a packet for this link.
     pub fn is_asked(&self, port: u8) -> bool {
         !self.turns[usize::from(port)].is_empty()
     }
 
-    /// Returns whether neighbours hold a flow on all links that it can use.
+    /// Returns whether this node holds a flow on all links that the flow can use.
     pub fn is_held(&self, flow: u32) -> bool {
         let queue = self.by_flow.get(&flow).map(|place| &self.queues[*place as usize]);
         queue.is_some_and(|queue| queue.ways & !queue.held == 0)
     }
 
-    /// Returns the bytes of a flow that wait, not counting packets that start at this node.
+    /// Returns the number of bytes of a flow that are queued at this node, not counting packets whose source is this node.
     pub fn backlog(&self, flow: u32) -> u64 {
         self.by_flow.get(&flow).map_or(0, |place| self.queues[*place as usize].bytes)
     }
 
-    /// Returns the number of flows that have state.
+    /// Returns the number of flows for which the node has state.
     pub fn flows(&self) -> usize {
         self.by_flow.len()
     }
 
-    /// Returns the queue of a flow without waiting packets. Creates it if the flow has none.
+    /// Returns the queue of a flow that has no waiting packets, and sets the links that the flow can use. Creates the queue if the flow has
+    /// none.
     fn queue(&mut self, flow: u32, ways: Ports) -> u32 {
         if let Some(queue) = self.by_flow.get(&flow) {
             self.queues[*queue as usize].ways = ways;
@@ -241,7 +241,7 @@ impl<P: Copy> Node<P> {
         queue
     }
 
-    /// Adds a queue to the turns of all links that it can use.
+    /// Adds a queue to the waiting lists of all links that the flow can use and on which it is not held.
     fn wait(&mut self, queue: u32) {
         let place = &mut self.queues[queue as usize];
         let mut new = place.ways & !place.held & !place.waits;
@@ -261,7 +261,7 @@ impl<P: Copy> Node<P> {
     }
 }
 
-/// Hasher of flow numbers, by Fibonacci hashing. It need not resist an adversary, because none chooses the numbers.
+/// Hasher of flow numbers, by Fibonacci hashing. It need not resist collisions by intent, because no adversary chooses the numbers.
 #[derive(Debug, Clone, Copy, Default)]
 struct FibonacciHasher(u64);
 
@@ -373,9 +373,9 @@ mod tests {
     }
 
     proptest! {
-        /// Compared with plain queues, every packet leaves once, in the order of its flow, and never on a link where
-        /// the flow is held. Holds and releases of a neighbour alternate. A link that gets `None` has nothing to send.
-        /// In the end no packet is left.
+        /// Compares a node with a model of plain queues. Every packet leaves exactly once, in the order of its flow, and never on a link on
+        /// which the flow is held. The requests to one neighbour to hold and to release a flow alternate. If a poll of a link returns
+        /// `None`, no packet can use the link. In the end no packet is left.
         #[test]
         fn nothing_is_lost_or_stuck(steps in steps()) {
             let mut node = Node::new(4, 250);

@@ -1,9 +1,9 @@
 //! pHost: distributed near-optimal datacenter transport over commodity network fabric (Gao et al.,
 //! CoNEXT 2015).
 //!
-//! A source announces a transfer with a request to send and starts to send on its free tokens. Its receiver grants
-//! tokens for the rest, one per packet time of its link, to the transfer with the fewest segments left (§3.2, §3.3).
-//! The receiver passes over a source for a while if that source does not use its tokens.
+//! A source announces a transfer with a request to send, and at once sends the first packets, for which it has free tokens. For the other
+//! packets, the receiver sends tokens. It sends one token in the time that a packet takes on its link, always for the transfer with the
+//! fewest segments left (§3.2, §3.3). If a source does not use its tokens, the receiver skips this source for a while.
 
 use crate::receiver_driven::{Grants, LocalScheduler, Scheduler, TransferId};
 use crate::turns::Turns;
@@ -15,48 +15,49 @@ use unrack_units::Time;
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Packets that a transfer may send without a token. This is also the number of tokens that a source may leave
-    /// unused before the receiver passes it over. Default: one bandwidth-delay product.
+    /// Number of packets of a transfer that the source may send without a token from the receiver. This is also the number of tokens that a
+    /// source may leave unused before the receiver skips this source. Default: one bandwidth-delay product.
     pub free_tokens: Option<u32>,
-    /// Time after which a token expires, counted from when the source could have used it. Default: the time of 1.5
-    /// full packets.
+    /// Time after which a token expires. It runs from the earliest time at which the source can use the token: when the token has arrived,
+    /// and the packets of earlier tokens could have left. Default: the time that 1.5 full packets take on the link.
     pub token_expiry: Option<Time>,
-    /// Time for which the receiver passes over a source that does not use its tokens; afterwards, the receiver asks
-    /// again for the missing packets. Default: three round trips of the empty network (§4.1), provided that the
-    /// receiver's link has been idle since the packets could have arrived. If the link was busy, or segments on free
-    /// tokens are still expected, the default is the longer of this time and one round trip plus the time that a full
-    /// port needs to empty.
+    /// Time for which the receiver skips a source that does not use its tokens. Afterwards, the receiver sends tokens for the missing
+    /// packets again. Default: three round trips of the empty network (§4.1), if the receiver's link has been idle since the packets could
+    /// have arrived. If the link was busy, or if segments sent on free tokens are still expected, the default is at least one round trip
+    /// plus the time that a switch port with a full queue needs to drain.
     pub timeout: Option<Time>,
 }
 
-/// Number of timeouts in a row after which a receiver waits ever longer for a source that does not answer its tokens.
+/// Number of timeouts in a row after which the receiver doubles its timeout each time, if a source does not answer tokens.
 ///
-/// Departure: in the paper, the receiver asks again after every three round trips. However, where sources have more to
-/// send than their links can carry, most tokens expire unused. The receivers would then grant so many tokens, for all
-/// waiting packets at once, that no other packet would get through.
+/// Departure: in the paper, the receiver sends tokens again every three round trips, without end. However, if sources have more to send
+/// than their links can carry, most tokens expire unused. The receivers would then send so many tokens, for all waiting packets at once,
+/// that no other packet would get through.
 pub const STEADY: u32 = 8;
 
-/// Scheduler that chooses the transfer for a receiver's next token.
+/// Scheduler of a receiver: it chooses the transfer that gets the receiver's next token.
 #[derive(Debug, Clone)]
 pub struct Tokens {
-    /// Transfers with segments left to grant whose source is not passed over.
+    /// Transfers that have segments without a token and whose source the receiver does not currently skip.
     pending: Turns,
-    /// Number of tokens that a source may leave unused.
+    /// Number of tokens that a source may leave unused before the receiver skips this source.
     limit: u32,
     next_at: Time,
 }
 
 impl Tokens {
-    /// Creates a scheduler without transfers. `limit` is the number of tokens that a source may leave unused.
+    /// Creates a scheduler without transfers. `limit` is the number of tokens that a source may leave unused before the receiver skips this
+    /// source.
     pub fn new(limit: u32) -> Tokens {
         Tokens { pending: Turns::default(), limit, next_at: Time::ZERO }
     }
 }
 
-/// Rank of segments that need a token. A transfer that needs only its free tokens has a better rank.
+/// Rank of segments that are sent on a token, where a lower rank is better. The segments of a transfer that fits into its free tokens have
+/// a better rank.
 const SCHEDULED: u8 = 2;
 
-/// Returns the rank of a segment sent on a free token.
+/// Returns the rank of a segment that a source sends on a free token. A lower rank is better.
 pub fn free_rank(segments: u32, free_tokens: u32) -> u8 {
     if segments <= free_tokens { SCHEDULED - 1 } else { SCHEDULED }
 }
@@ -77,9 +78,9 @@ impl Scheduler for Tokens {
 
 impl LocalScheduler for Tokens {
     fn update(&mut self, transfer: TransferId, grants: &mut Grants) {
-        // §3.3: a source that holds a bandwidth-delay product of tokens and answers none of them is passed over until
-        // data arrives or the tokens count as lost. Overtaken tokens have expired; their segments are granted again
-        // after all others.
+        // §3.3: if a source has a bandwidth-delay product of tokens and answers none of them, the receiver skips this source until data
+        // arrives or the tokens count as lost. Tokens that later ones have overtaken do not count here: they have expired, and their
+        // segments get new tokens after all other segments.
         let size = grants.size().filter(|_| grants.unanswered() < self.limit);
         self.pending.set(transfer, &mut grants.place, size);
     }

@@ -1,9 +1,9 @@
-//! Sets of the segments of a transfer. Segments are numbered from 0, so that a bit map is small.
+//! Sets of segments of a transfer. Segments are numbered from 0, so that a set is a small bit map.
 
-/// Maximum number of segments in a transfer. The sum of two numbers of segments then still fits in 32 bits.
+/// Maximum number of segments in a transfer. It is so small that the sum of two segment numbers fits into 32 bits.
 pub const MOST_SEGMENTS: u32 = 1 << 31;
 
-/// Set of numbers below a limit. Limits up to 64 need no allocation.
+/// Set of segment numbers below a fixed limit. A set whose limit is at most 64 allocates no memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentSet {
     words: SegmentWords,
@@ -96,7 +96,7 @@ impl SegmentSet {
         self.count
     }
 
-    /// Returns the first number of the set from `start` on.
+    /// Returns the smallest number in the set that is at least `start`.
     pub fn first_present(&self, start: u32) -> Option<u32> {
         let words = self.words();
         let mut at = start as usize / 64;
@@ -111,7 +111,7 @@ impl SegmentSet {
         None
     }
 
-    /// Returns the first number from `start` on that is not in the set; it may be the limit or above.
+    /// Returns the smallest number that is at least `start` and not in the set. The result may be the limit of the set or larger.
     pub fn first_absent(&self, start: u32) -> u32 {
         let words = self.words();
         let mut at = start as usize / 64;

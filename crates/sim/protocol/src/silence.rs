@@ -1,72 +1,73 @@
-//! How long an end of a transfer waits for a silent peer before it gives up. Transports whose papers give no such
-//! limit share this rule.
+//! Rule for how long one end of a transfer waits for a silent peer before it gives up. The transports whose papers give no such limit share
+//! this rule.
 //!
-//! The limit is that of TCP (RFC 1122 §4.2.3.5, R2) as it is implemented here: [`MOST_TIMEOUTS`] timeouts that double
-//! from 200 us on, 13 s in all. Comparisons of protocols therefore do not depend on how soon each of them gives up.
-//! The papers of pFabric, pHost, NDP, Homa and Fastpass assume peers that are up. RoCE's queue pairs give up after at
-//! most seven timeouts (InfiniBand, retry count), which may be shorter than a pause of the link.
+//! The limit is that of TCP (RFC 1122 §4.2.3.5, R2) as this crate implements it: [`MOST_TIMEOUTS`] timeouts, of which the first is 200 us
+//! long and each later one twice as long as the one before, 13 s in total. Because all transports share the limit, comparisons of protocols
+//! do not depend on how soon each of them gives up. The papers of pFabric, pHost, NDP, Homa and Fastpass assume peers that are up. RoCE's
+//! queue pairs give up after at most seven timeouts (InfiniBand, retry count), which together may be shorter than a time for which a link
+//! is paused.
 //!
-//! Departure: once an end has run into a timeout, each of its further timeouts is longer by a random extra of up to a
-//! half ([`longer`]). The papers have no such extra; on real hosts, schedulers and coarse clocks have the same effect.
-//! Without it, all retries would be whole multiples of one time, and they might all meet the outages of a link that
-//! fails with that period.
+//! Departure: once an end has run into a timeout, each of its further timeouts is longer by a random extra of up to a half ([`longer`]).
+//! The papers have no such extra; on real hosts, schedulers and coarse clocks have the same effect. Without the extra, retries would follow
+//! each other at whole multiples of one time. If a link fails periodically with this period, all retries might then fall into its outages.
 //!
-//! Departure: after [`STEADY`] timeouts in a row without progress (1,024 in pFabric), each timeout is twice the one
-//! before, even where the paper keeps them constant. A sender that waits for a dead peer then sends little, so that it
-//! also costs little to simulate.
+//! Departure: after [`STEADY`] timeouts in a row without progress (1,024 in pFabric), each timeout is twice the one before, even where the
+//! paper has constant timeouts. A sender that waits for a dead peer then sends few packets, and is therefore cheap to simulate.
 
 use unrack_units::Time;
 
-/// Timeouts in a row after which TCP closes a connection (RFC 1122 §4.2.3.5: R2); as many as Linux's `tcp_retries2`.
+/// Number of timeouts in a row after which TCP closes a connection (RFC 1122 §4.2.3.5: R2). The value is that of Linux's `tcp_retries2`.
 pub const MOST_TIMEOUTS: u32 = 15;
 
-/// Number of timeouts in a row that have the length that the protocol gives them; later ones double.
+/// Number of timeouts in a row that have the protocol's normal length. After these, each timeout is twice the one before.
 pub const STEADY: u32 = 64;
 
 /// Minimum number of retransmissions before an end gives up (RFC 1122 §4.2.3.5, R1: at least three).
 const LEAST: u32 = 3;
 
-/// Length of the last timeout. Each timeout before it is half of the next, so that all of them take 13 s.
+/// Length of the last timeout before an end gives up. Each earlier timeout is half of the next one, so that all timeouts together take 13
+/// s.
 pub const LONGEST: Time = Time::from_us(200 << MOST_TIMEOUTS);
 
-/// Count of timeouts in a row without progress, at one end of a transfer.
+/// Count of timeouts in a row, without progress in between, at one end of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeoutCount {
     timeouts: u32,
-    /// All timeouts so far, including those before the latest progress.
+    /// Number of all timeouts so far, including those before the latest progress.
     ever: u32,
-    /// Number of the end, which seeds its random extra waits.
+    /// Number that identifies this end of a transfer and seeds its random extra waits.
     salt: u32,
 }
 
 impl TimeoutCount {
-    /// Creates the silence of an end that has not run into a timeout yet. `salt` should differ between ends.
+    /// Creates the count of an end of a transfer that has not run into a timeout yet. `salt` should differ between ends, so that their
+    /// retries are not simultaneous.
     pub fn new(salt: u32) -> TimeoutCount {
         TimeoutCount { timeouts: 0, ever: 0, salt }
     }
 
-    /// Ends the silence, because something new has arrived.
+    /// Resets the count of timeouts in a row, because something new has arrived from the peer.
     pub fn end(&mut self) {
         self.timeouts = 0;
     }
 
-    /// Returns whether the silence is so long that other transfers should take precedence.
+    /// Returns whether the peer has been silent for so many timeouts that other transfers should take precedence over this one.
     pub fn is_long(self) -> bool {
         self.timeouts >= STEADY
     }
 
-    /// Returns how long to wait now. The first `steady` timeouts are all `timeout` long, and each later one is twice
-    /// the one before. If there was a timeout before, the wait is longer by a random extra.
+    /// Returns the length of the next timeout. The first `steady` timeouts in a row are all `timeout` long, and each later one is twice the
+    /// one before. Every timeout except the very first is longer by a random extra.
     pub fn timeout(self, timeout: Time, steady: u32) -> Time {
         longer(self.exact(timeout, steady), self.salt, self.ever)
     }
 
-    /// Returns the same wait without the random extra, for ends that add one themselves.
+    /// Returns the length of the next timeout without the random extra, for ends that add the extra themselves.
     pub fn exact(self, timeout: Time, steady: u32) -> Time {
         timeout * (1 << self.timeouts.saturating_sub(steady))
     }
 
-    /// Counts a timeout. Returns how long to wait next, or `None` if it is time to give up.
+    /// Counts a timeout. Returns the length of the next timeout, or `None` if this end of the transfer should give up.
     pub fn handle_timeout(&mut self, timeout: Time, steady: u32) -> Option<Time> {
         if self.timeouts >= steady.max(LEAST) && self.exact(timeout, steady) >= LONGEST {
             return None;
@@ -77,8 +78,8 @@ impl TimeoutCount {
     }
 }
 
-/// Returns `wait`, longer by a random extra of up to a half. The extra follows from the salt of the end and from
-/// `nth`, the number of the timeout. The first timeout, `nth` 0, gets no extra.
+/// Returns `wait` plus a random extra of up to half of `wait`. The extra is computed from the salt of an end of a transfer and from `nth`,
+/// the number of the timeout. The first timeout, `nth` 0, gets no extra.
 pub fn longer(wait: Time, salt: u32, nth: u32) -> Time {
     if nth == 0 {
         return wait;
@@ -122,8 +123,8 @@ mod tests {
         assert_eq!(timeouts, MOST_TIMEOUTS as usize);
     }
 
-    /// If retries came at exact multiples of 1 ms, all of them would meet a link that is down in the first tenth of
-    /// each millisecond.
+    /// If an end retried at exact multiples of 1 ms, all of its retries would be lost on a link that is down in the first tenth of each
+    /// millisecond.
     #[test]
     fn retries_leave_the_phase_of_a_link_that_flaps() {
         let period = Time::from_us(1_000);

@@ -1,15 +1,16 @@
-//! Priority queue of numbered items: the item with the smallest size leaves first; among equal sizes, the oldest.
+//! Priority queue of numbered items, such as transfers. The item with the smallest size comes first; of several items with this size, the
+//! oldest comes first.
 
 use std::collections::BTreeSet;
 
-/// Waiting items. Each has a number and a size that may change.
+/// Priority queue of items. Each item has a number, and a size that may change.
 #[derive(Debug, Clone, Default)]
 pub struct Turns {
     /// Entries as (size, order, number).
     waiting: BTreeSet<(u32, u32, u32)>,
 }
 
-/// Place of an item in [`Turns`], kept by its owner.
+/// Position of an item in a [`Turns`] queue. The owner of the item stores it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TurnIndex {
     order: u32,
@@ -17,16 +18,16 @@ pub struct TurnIndex {
 }
 
 impl TurnIndex {
-    /// Creates the place of an item that was the `order`th to arrive. Items are ordered by `order` and not by their
-    /// numbers, because a number may have belonged to an earlier item.
+    /// Creates the position of an item that is not in the queue yet. Items of equal size are ordered by `order`, the order of their
+    /// arrival, and not by their numbers, because numbers are reused.
     pub fn new(order: u32) -> TurnIndex {
         TurnIndex { order, size: None }
     }
 }
 
 impl Turns {
-    /// Inserts item `number` with this size, or removes it if `size` is `None`. Returns whether the queue changed.
-    /// `place` must be the place of the same item.
+    /// Inserts item `number` with this size, changes the item's size, or removes the item if `size` is `None`. Returns whether the queue
+    /// changed. `place` must be the position of this item.
     pub fn set(&mut self, number: u32, place: &mut TurnIndex, size: Option<u32>) -> bool {
         if place.size == size {
             return false;

@@ -5,7 +5,7 @@ use super::layout::{ControlFields, G, HEAD, Kind, MS, MST, MT, N, Short, StartFi
 use super::message::{Body, MemoryMessage, RmwOperation, body_length, data_blocks};
 use crate::block::Block;
 
-/// Content of one or several memory blocks.
+/// Result of the assembly of one or several memory blocks: a notification, a grant, or a memory message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     Notification(ControlFields),
@@ -13,10 +13,10 @@ pub enum Event {
     Message(MemoryMessage),
 }
 
-/// Reason why blocks do not make a message. Each error spoils only one message.
+/// Reason why received memory blocks do not form a valid message. Each error invalidates only one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Malformed {
-    /// A block with its own check (/MS/, /MST/, /N/, /G/) has an invalid field, or the check fails.
+    /// A block that contains a check (/MS/, /MST/, /N/, /G/) has an invalid field, or its check fails.
     Field,
     /// A message begins before the previous message has ended.
     Unfinished,
@@ -30,7 +30,8 @@ pub enum Malformed {
     Check,
     /// A block of the message is damaged.
     Broken,
-    /// The switch ended the message because its sender's link is damaged or silent. This link is sound.
+    /// The switch ended the message with a mark, because the link of the message's sender is damaged or silent. Therefore the error does
+    /// not show damage of the receiver's link.
     Marked,
 }
 
@@ -47,34 +48,35 @@ impl Malformed {
     ];
 }
 
-/// Assembler of the memory blocks of one line. It takes the blocks in order.
+/// Assembles the memory blocks that arrive over one line into messages. It takes the blocks in the order of their arrival.
 #[derive(Debug, Clone, Default)]
 pub struct Assembler {
     open: OpenMessage,
     counts: [u64; Malformed::ALL.len()],
 }
 
-/// State of the open message, if there is one.
+/// State of the open message, which has begun but not ended, if there is one.
 #[derive(Debug, Clone, Default)]
 struct OpenMessage {
-    /// Fields of its /MS/, or `None` if no message is open.
+    /// Fields of the message's /MS/ block, or `None` if no message is open.
     start: Option<StartFields>,
     /// Length of its body, in bytes.
     length: usize,
-    /// Body of the message, followed by the remains of a longer message before it. The body is written in place,
-    /// because a copy would have to wait for the words that were just written.
+    /// Body of the message. Bytes after its end are remains of an earlier, longer message. The body is written directly into this buffer,
+    /// because a later copy would have to wait for the words that were just written.
     body: Vec<u8>,
-    /// Number of data blocks received, and number of data blocks in the whole message. The latter is 0 if no message
-    /// is open.
+    /// Number of data blocks of the message that have arrived. The next field is the number of data blocks of the whole message, or 0 if no
+    /// message is open.
     came: usize,
     expected: usize,
-    /// Bytes of the last block that belong to the next word.
+    /// Bytes of the last data block that belong to the next word of the body.
     carried: u64,
     check: Check,
 }
 
 impl Assembler {
-    /// Handles a memory block. Returns the event that it completes, or the error by which it spoils a message.
+    /// Handles a memory block. Returns the notification, grant or message that the block completes, or the error if the block invalidates a
+    /// message.
     pub fn handle(&mut self, block: Block) -> Option<Result<Event, Malformed>> {
         let mut event = None;
         self.handle_all(&[block], |told| {
@@ -84,8 +86,8 @@ impl Assembler {
         event
     }
 
-    /// Handles memory blocks, and reports the event or error that each of them causes. The callback returns a buffer,
-    /// possibly empty, which is reused for the data of the next message.
+    /// Handles several memory blocks, and passes each resulting event or error to the callback. The callback returns a buffer, possibly
+    /// empty, which the assembler reuses for the data of the next message.
     #[inline]
     pub fn handle_all(
         &mut self,
@@ -112,7 +114,7 @@ impl Assembler {
         }
     }
 
-    /// Handles a block that is neither expected data nor a start or end.
+    /// Handles a block that is neither an expected data block nor the start or end of a message.
     fn event(&mut self, block: Block) -> Result<Event, Malformed> {
         let payload = block.payload;
         let why = match block.block_type() {
@@ -124,12 +126,12 @@ impl Assembler {
         Err(self.count(why))
     }
 
-    /// Records that a block of this line was lost, which spoils an open message.
+    /// Records that a block of this line was lost. If a message is open, it becomes invalid, and the error is returned.
     pub fn broken(&mut self) -> Option<Malformed> {
         self.close().map(|_| self.count(Malformed::Broken))
     }
 
-    /// Returns how often blocks did not make a message for this reason.
+    /// Returns the number of invalid messages with this reason.
     pub fn malformed(&self, kind: Malformed) -> u64 {
         self.counts[kind as usize]
     }
@@ -139,7 +141,7 @@ impl Assembler {
         why
     }
 
-    /// Closes the open message, and returns its start.
+    /// Closes the open message, and returns the fields of its /MS/ block.
     #[inline(always)]
     fn close(&mut self) -> Option<StartFields> {
         self.open.expected = 0;
@@ -210,7 +212,8 @@ impl Assembler {
 }
 
 impl OpenMessage {
-    /// Handles the leading data blocks, as far as data is expected. Returns their number.
+    /// Handles the data blocks at the beginning of `blocks`, up to the number that the open message still expects. Returns the number of
+    /// handled blocks.
     #[inline(always)]
     fn data(&mut self, blocks: &[Block]) -> usize {
         let (mut carried, mut check) = (self.carried, self.check); // in registers

@@ -1,16 +1,16 @@
 //! CRC-8 with the polynomial x^8 + x^2 + x + 1, the bit order of the line, and an initial value of all ones
 //! (CRC-8/ROHC).
 //!
-//! A wrong bit on the line becomes up to three wrong bits behind the descrambler: the bit itself, and those 39 and 58
-//! bits later (§49.2.10). The polynomial is the product of (x + 1) and a primitive polynomial of degree 7. Therefore
-//! the check finds the error whichever of the three bits are in a message: the first factor finds one or three, and
-//! the second finds two, because 19, 39 and 58 are not multiples of 127.
+//! The descrambler turns a wrong bit on the line into up to three wrong bits: the bit itself, and those 39 and 58 bits later (§49.2.10).
+//! The polynomial is the product of (x + 1) and a primitive polynomial of degree 7. Therefore the check detects the error whichever of the
+//! three bits are in a message. The first factor detects one or three wrong bits. The second factor detects two wrong bits, because their
+//! distances (19, 39 or 58 bits) are not multiples of 127.
 //!
-//! The period of 127 also makes the check fast: modulo the polynomial, x^127 is 1. Therefore the remainder of a
-//! message fits into a ring of 127 bits, and another block takes a rotation by 64 and an addition. Only the end of a
-//! message needs tables.
+//! The period of the polynomial, 127, also makes the check fast: modulo the polynomial, x^127 is 1. Therefore a message is first reduced
+//! modulo x^127 + 1, which fits into a ring of 127 bits. Each further block takes only a rotation of the ring by 64 bits and an addition.
+//! Tables are needed only for the end of a message.
 
-/// `TABLES[k][b]`: remainder of byte b followed by k zero bytes.
+/// `TABLES[k][b]` is the CRC remainder of byte b followed by k zero bytes.
 const TABLES: [[u8; 256]; 16] = tables();
 /// The polynomial, with the lowest bit first.
 const POLYNOMIAL: u8 = 0xe0;
@@ -35,8 +35,8 @@ const fn tables() -> [[u8; 256]; 16] {
     tables
 }
 
-/// Remainder of the blocks so far modulo x^127 + 1. Bit n of `last` stands for x^(63 - n), and bit n of `before` for
-/// x^(127 - n).
+/// Check of the blocks so far, as their remainder modulo x^127 + 1. Bit n of `last` is the coefficient of x^(63 - n), and bit n of `before`
+/// is that of x^(127 - n).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Check {
     before: u64,
@@ -61,32 +61,32 @@ impl Check {
         Check { before: last ^ before << 63, last: payload ^ before >> 1 }
     }
 
-    /// Returns the last block with the check in its top byte, which must be free.
+    /// Returns the payload of the last block of a message with the check in its top byte, which must be 0 in `payload`.
     #[inline]
     pub(crate) fn close(self, payload: u64) -> u64 {
         let Check { before, last } = self.block(payload);
-        // The check covers the bytes before it, which are one byte less than the block.
+        // The check covers the bytes before it, which are the first seven bytes of the block.
         let of_last = last.to_le_bytes()[..7].iter().rev().zip(&TABLES).fold(0, look_up);
         let of_before = before.to_le_bytes().iter().rev().zip(&TABLES[7..]).fold(0, look_up);
-        // Part of the ring in the last byte, which the check has to cancel.
+        // Bits of the ring that fall into the last byte, which the check has to cancel.
         let carried = (last ^ payload).to_le_bytes()[7];
         payload | u64::from(of_last ^ of_before ^ carried) << 56
     }
 
-    /// Returns the last block with a check that is wrong in every bit. With this mark, the switch shows that a message
-    /// was damaged before the switch and not after it. A wrong bit of a line does not look like a mark, and neither do
-    /// all three bits that it becomes, because their number is odd while that of a mark is even. Of the pairs of these
-    /// bits, one in 127 looks like a mark.
+    /// Returns the payload of the last block of a message with a check that is wrong in all eight bits. With this mark, the switch shows
+    /// the receiver that the message was damaged before the switch and not on the receiver's link. A single wrong bit does not look like a
+    /// mark, and neither do the three bits into which the descrambler turns it, because a mark has an even number of wrong bits. If only
+    /// two of the three bits are in the message, they look like a mark in one of 127 cases.
     pub(crate) fn mark(self, payload: u64) -> u64 {
         self.close(payload) ^ 0xff << 56
     }
 
-    /// Returns whether these blocks end with a [`mark`](Check::mark).
+    /// Returns whether the blocks so far end with a [`mark`](Check::mark) instead of a check.
     pub(crate) fn is_mark(self) -> bool {
         self.left() == TABLES[0][0xff]
     }
 
-    /// Returns whether these blocks end with a valid check.
+    /// Returns whether the blocks so far end with a valid check.
     #[inline]
     pub(crate) fn holds(self) -> bool {
         self.left() == 0
@@ -112,15 +112,15 @@ fn look_up(left: u8, (byte, table): (&u8, &[u8; 256])) -> u8 {
 mod tests {
     use super::*;
 
-    /// The result for "123456789" is 0xd0, the check value of CRC-8/ROHC in the catalogue of parametrised CRC
-    /// algorithms (G. Cook), which is the CRC of RFC 3095 §5.9.1.
+    /// The check of the bytes "123456789" is 0xd0. This is the check value of CRC-8/ROHC, the CRC of RFC 3095 §5.9.1, in the catalogue of
+    /// parametrised CRC algorithms (G. Cook).
     #[test]
     fn the_published_check_value() {
         let first = Check::START.block(u64::from_le_bytes(*b"12345678"));
         assert_eq!(TABLES[0][usize::from(first.left() ^ b'9')], 0xd0);
     }
 
-    /// The ring gives the same result as the definition, computed bit by bit.
+    /// The computation with the ring gives the same check as the definition of the CRC, computed bit by bit.
     #[test]
     fn any_number_of_blocks() {
         let (mut random, mut check, mut left) = (1_u64, Check::START, 0xff_u8);

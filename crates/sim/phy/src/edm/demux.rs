@@ -1,9 +1,9 @@
-//! Receiving end of [`mux`](super::mux): it separates memory blocks from frames, and restores the frames.
+//! Demultiplexer, the receiving counterpart of [`mux`](super::mux): it separates the memory blocks of a line from the blocks of Ethernet
+//! frames, and restores the frames.
 //!
-//! The decoder and the MAC need the blocks of a frame one directly after the other. Therefore the blocks are kept
-//! until the last block of the frame has arrived, and are then passed on in consecutive cycles. In all other cycles
-//! the decoder gets idle blocks (§3.2, §3.2.3). Blocks between frames that are not idle, such as fault reports, are
-//! passed on when no frame is being passed on.
+//! The PCS decoder and the MAC need the blocks of a frame in consecutive cycles. Therefore the demultiplexer buffers the blocks of a frame
+//! until the last one has arrived, and then passes them to the decoder in consecutive cycles. In all other cycles it passes idle blocks to
+//! the decoder (§3.2, §3.2.3). Other blocks between frames, such as fault reports, it passes on when it is not passing on a frame.
 
 use super::layout::TYPES;
 use super::mux::{MuxPolicy, opens_frame, opens_message};
@@ -18,30 +18,30 @@ pub struct Demux {
     frame_open: bool,
     message_open: bool,
     memory_was_last: bool,
-    /// Blocks of frames that wait for the decoder. The next field is the number of those that belong to the open
-    /// frame.
+    /// Buffered blocks of frames, which wait for the decoder. The next field is the number of these blocks that belong to the frame that
+    /// has not ended yet.
     kept: VecDeque<Block>,
     unfinished: usize,
-    /// Whether a block outside of frames has been on the line since the last frame ended.
+    /// Whether a block that belongs to no frame has arrived since the last frame ended.
     gap: bool,
     wrong: WrongBlocks,
 }
 
-/// Counts of blocks that a correct sender never sends.
+/// Numbers of received blocks that a correct sender never sends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WrongBlocks {
     /// Sync header 0 or 3.
     pub headers: u64,
-    /// Block types that neither the standard nor EDM has.
+    /// Control blocks with a type that neither the standard nor EDM defines.
     pub types: u64,
-    /// Data blocks while neither a message nor a frame is open, and ends without a start.
+    /// Data blocks that arrive while neither a message nor a frame is open, and end blocks without a preceding start block.
     pub strays: u64,
-    /// Frames that did not end, or that are longer than the longest permitted frame.
+    /// Frames without an end, and frames that are longer than the longest permitted frame.
     pub frames: u64,
 }
 
 impl WrongBlocks {
-    /// Returns whether any such block was counted. If so, the link is disabled (§3.3).
+    /// Returns whether the receiver has counted any such block. If so, the node disables the link (§3.3).
     pub fn any(&self) -> bool {
         *self != WrongBlocks::default()
     }
@@ -51,7 +51,7 @@ impl WrongBlocks {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryBlock {
     Block(Block),
-    /// A block was lost, so that an open message is spoiled.
+    /// A block was lost, which invalidates an open message.
     Broken,
 }
 
@@ -73,7 +73,7 @@ pub struct Received {
 const MOST: usize = 2 + (MAX_FRAME + 4).div_ceil(8);
 
 impl Demux {
-    /// Returns a receiving end for a link with this policy.
+    /// Returns a demultiplexer for a link whose multiplexer has this policy.
     pub fn new(policy: MuxPolicy) -> Demux {
         Demux {
             policy,
@@ -87,12 +87,12 @@ impl Demux {
         }
     }
 
-    /// Returns the counts of blocks that a correct sender never sends.
+    /// Returns the numbers of received blocks that a correct sender never sends.
     pub fn wrong(&self) -> WrongBlocks {
         self.wrong
     }
 
-    /// Returns the number of blocks that are kept because their frame has not ended, or because other blocks go first.
+    /// Returns the number of buffered blocks: their frame has not ended yet, or blocks before them have not been passed on yet.
     pub fn kept(&self) -> usize {
         self.kept.len()
     }
@@ -103,8 +103,8 @@ impl Demux {
         Received { memory, to_decoder: self.give(passing) }
     }
 
-    /// Assigns a block to memory or to a frame. A standard block that is not part of a frame is returned as the second
-    /// value.
+    /// Assigns a block to a memory message or to a frame. The first returned value is the block if it is a memory block. The second is the
+    /// block if it is a standard block outside of frames, and otherwise an idle block.
     fn sort(&mut self, block: Block) -> (Option<MemoryBlock>, Block) {
         let idle = Block::IDLE;
         let Some(kind) = block.block_type() else {
@@ -134,7 +134,7 @@ impl Demux {
         (None, self.standard(block, kind))
     }
 
-    /// Assigns a data block, which is /D/ or /MD/; see [`mux`](super::mux).
+    /// Assigns a data block to the open frame (/D/) or to the open memory message (/MD/), by the rule that [`mux`](super::mux) describes.
     fn data(&mut self, block: Block) -> Option<MemoryBlock> {
         let is_memorys = match (self.frame_open, self.message_open) {
             (true, true) => self.policy == MuxPolicy::Strict || !self.memory_was_last,
@@ -154,7 +154,7 @@ impl Demux {
         None
     }
 
-    /// Handles a block from the standard's encoder, and returns it if it is not part of a frame.
+    /// Handles a control block of the Ethernet standard. Returns the block if it is not part of a frame.
     fn standard(&mut self, block: Block, kind: u8) -> Block {
         let was_open = self.frame_open;
         self.frame_open = opens_frame(block, was_open);
@@ -191,7 +191,7 @@ impl Demux {
         self.unfinished += 1;
     }
 
-    /// Handles a lost block, which may have belonged to the open frame or to the open message.
+    /// Handles a lost block, which may have belonged to the open frame or to the open memory message.
     fn lost(&mut self) -> Option<MemoryBlock> {
         if self.frame_open {
             self.spoil();
@@ -200,7 +200,7 @@ impl Demux {
         was_open.then_some(MemoryBlock::Broken)
     }
 
-    /// Drops the open frame, because it will never be complete.
+    /// Drops the blocks of the open frame, because the frame will never be complete.
     fn spoil(&mut self) {
         self.wrong.frames += 1;
         self.frame_open = false;

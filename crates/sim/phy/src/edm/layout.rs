@@ -1,7 +1,7 @@
-//! Bit layout of EDM's control blocks. The paper names the fields and the widths of three of them (§3.1.4: destination
-//! 9 bits, message id 8, size 16). Their positions and everything else are our choice.
+//! Bit layout of EDM's control blocks. The paper names the fields, and the widths of three of them (§3.1.4: destination 9 bits, message id
+//! 8, size 16). The positions of the fields and everything else here are choices of this implementation.
 //!
-//! Bit 0 is the first on the line. Bits without a name are zero; a receiver refuses a block in which they are not.
+//! Bit 0 is sent first. Bits without a name are zero; a receiver refuses a block in which such a bit is set.
 //!
 //! | bits | /MS/ start | /MT/ end | /MST/ whole message | /N/, /G/ |
 //! |---|---|---|---|---|
@@ -15,19 +15,20 @@
 //! | 48..56 | body, byte 0 | " | " | 0 |
 //! | 56..64 | body, byte 1 | check | check | check |
 //!
-//! - **node** is the other end as seen by the reader of the block: the destination for the switch, and the source for
-//!   a host. The switch sets it in blocks that it buffers (RREQ, RMWREQ, /G/). Messages that go over a circuit (WREQ,
-//!   RRES) are not changed (§3.2.2), therefore their sender writes its own number. In this way nine bits suffice, and
-//!   no block names both ends. In /N/ and /G/, node is the destination of the message.
-//! - **size** is the number of bytes to read in an RREQ, the number of bytes in this chunk in a WREQ or RRES, and the
-//!   opcode in an RMWREQ. In /N/ it is the number of bytes of the message, and in /G/ the number of bytes allowed now.
-//! - **body** is the address of a request (8 bytes), followed by operands or data. Two of its bytes are in /MS/, eight
-//!   in each /MD/, and up to six in /MT/, so that n words take n + 1 blocks. /MD/ is a data block (§3.2).
-//! - **check** is a CRC-8 over all payload bits of the message; `check` gives the reasons for this polynomial.
+//! - **node** names one end of the message. A switch reads it as the destination of the message, and a host reads it as the source. The
+//!   switch replaces it in the blocks that it buffers (RREQ, RMWREQ, /G/). The switch does not change messages that cross a circuit (WREQ,
+//!   RRES; §3.2.2); therefore the sender of such a message writes its own number. In this way nine bits suffice, because no block names
+//!   both ends. In /N/ and /G/, node is the destination of the message that is announced or granted.
+//! - **size** depends on the kind of message. In an RREQ it is the number of bytes to read, in a WREQ or RRES the number of bytes in this
+//!   chunk, and in an RMWREQ the opcode. In /N/ it is the number of bytes of the whole message, and in /G/ the number of bytes that the
+//!   grant allows.
+//! - **body** is the address of a request (8 bytes), followed by operands or data. The first two bytes of the body are in /MS/, eight are
+//!   in each /MD/, and up to six are in /MT/, so that a body of n words of 64 bits takes n + 1 blocks. /MD/ is a data block (§3.2).
+//! - **check** is a CRC-8 over all payload bits of the message; the module `check` explains the choice of the polynomial.
 //!
-//! The standard does not use these types. Any two of them differ in four bits, and each differs from every type of the
-//! standard in at least two bits. Because at most one image of a wrong bit on the line falls into these eight bits,
-//! the error does not turn one type into another.
+//! The Ethernet standard does not use these block types. Any two of them differ in four bits, and each differs from every type of the
+//! standard in at least two bits. Therefore a wrong bit on the line never turns one type into another: the descrambler turns it into up to
+//! three wrong bits, of which at most one is in these eight bits.
 
 use super::check::Check;
 use crate::block::Block;
@@ -40,9 +41,9 @@ pub const G: u8 = 0xd1;
 /// Block types of all control blocks of EDM.
 pub const TYPES: [u8; 5] = [MS, MT, MST, N, G];
 
-/// Number of nodes, which is the number of values of nine bits.
+/// Maximum number of nodes, because the field `node` has nine bits.
 pub const NODES: u16 = 512;
-/// Number of body bytes in /MS/. The next constant is the maximum number of body bytes in /MT/.
+/// Number of bytes of the body in /MS/. The next constant is the maximum number of bytes of the body in /MT/.
 pub const HEAD: usize = 2;
 pub const TAIL: usize = 6;
 
@@ -62,7 +63,7 @@ pub enum Kind {
 impl Kind {
     const ALL: [Kind; 4] = [Kind::Read, Kind::Write, Kind::Modify, Kind::Response];
 
-    /// Returns the name that the paper uses.
+    /// Returns the name that the paper uses for this kind.
     pub fn name(self) -> &'static str {
         ["RREQ", "WREQ", "RMWREQ", "RRES"][self as usize]
     }
@@ -82,8 +83,8 @@ pub struct StartFields {
 /// Fields of /N/ or /G/.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ControlFields {
-    /// Kind of the message that the block is about. Without it, a write of a node and an answer of that node could
-    /// have the same name.
+    /// Kind of the message that the /N/ or /G/ block is about. Otherwise a write and an answer of the same node with the same id could not
+    /// be distinguished.
     pub kind: Kind,
     pub node: u16,
     pub id: u8,
@@ -93,18 +94,18 @@ pub struct ControlFields {
 /// Content of /MST/.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Short {
-    /// An RREQ of 1 to 256 bytes, whose address is a multiple of 64 below 64 MiB.
+    /// An RREQ for 1 to 256 bytes at an address that is a multiple of 64 and below 64 MiB.
     Read { node: u16, id: u8, bytes: u16, address: u32 },
-    /// An RRES of up to three bytes.
+    /// An RRES with up to three bytes of data.
     Response { node: u16, id: u8, last: bool, length: u8, data: [u8; 3] },
 }
 
-/// Limits of an RREQ in /MST/: the maximum number of bytes, the first address that is too large, and the alignment of
-/// the address.
+/// Limits of an RREQ that fits into a single /MST/ block: the maximum number of bytes to read. The next constants are the first address
+/// that is too large, and the alignment of the address.
 pub const SHORT_BYTES: u64 = 1 << 8;
 pub const SHORT_ADDRESS: u64 = 1 << 26;
 pub const SHORT_ALIGN: u64 = 64;
-/// Maximum number of data bytes of an RRES in /MST/.
+/// Maximum number of data bytes of an RRES that fits into a single /MST/ block.
 pub const SHORT_DATA: usize = 3;
 
 fn bits(payload: u64, at: u32, width: u32) -> u64 {
@@ -147,7 +148,7 @@ impl StartFields {
 }
 
 impl ControlFields {
-    /// Returns the block of type `kind`, which is /N/ or /G/.
+    /// Returns these fields as a block of type `kind`, which must be that of /N/ or /G/.
     pub fn block(&self, kind: u8) -> Block {
         let fields = (self.kind as u64) << 8 | u64::from(self.size) << 28;
         let fields = common(kind, self.node, self.id) | fields;

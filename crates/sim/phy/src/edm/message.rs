@@ -1,4 +1,4 @@
-//! Memory messages (§2.3) and their encoding as blocks.
+//! EDM's memory messages (§2.3), and their encoding as blocks.
 
 use super::check::Check;
 use super::layout::{
@@ -6,10 +6,10 @@ use super::layout::{
 };
 use crate::block::Block;
 
-/// A message, or the part of a message that one grant allowed.
+/// A memory message, or the part of a memory message (chunk) that one grant allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryMessage {
-    /// Number of the other end; see [`layout`](super::layout).
+    /// Number of the node at the other end of the message; see `node` in [`layout`](super::layout).
     pub node: u16,
     pub id: u8,
     pub body: Body,
@@ -17,18 +17,18 @@ pub struct MemoryMessage {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
-    /// RREQ: a request for 1 to 65,535 bytes.
+    /// RREQ: a request to read 1 to 65,535 bytes.
     Read { address: u64, bytes: u16 },
-    /// WREQ: a chunk. Each chunk has an address, so that the receiver need not remember the chunks before it.
+    /// WREQ: a chunk of a write. Each chunk has an address, so that the receiver need not remember the chunks before it.
     Write { address: u64, last: bool, data: Vec<u8> },
     /// RMWREQ: an atomic operation.
     Modify { address: u64, operation: RmwOperation },
-    /// RRES: a chunk of the answer. Without data, it is NULL.
+    /// RRES: a chunk of the answer to a request. Without data, it is the answer NULL.
     Response { last: bool, data: Vec<u8> },
 }
 
 impl Body {
-    /// Returns the data of a write or a response, and no bytes for other messages.
+    /// Returns the data of a write or a response, or an empty vector for other messages.
     #[inline]
     pub fn into_data(self) -> Vec<u8> {
         match self {
@@ -38,19 +38,20 @@ impl Body {
     }
 }
 
-/// Operation of an RMWREQ on the 64-bit word at its address. It is atomic (§3.2.1).
+/// Atomic operation of an RMWREQ (read-modify-write) on the 64-bit word at the request's address (§3.2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RmwOperation {
-    /// Stores `new` if the word equals `expected`. The answer is one byte, which is 1 if the word was stored.
+    /// Compare and swap: stores `new` if the word equals `expected`. The answer is one byte, which is 1 if `new` was stored and 0
+    /// otherwise.
     CompareSwap { expected: u64, new: u64 },
-    /// Adds `addend` to the word. The answer is the previous word.
+    /// Fetch and add: adds `addend` to the word. The answer is the word before the addition.
     FetchAdd { addend: u64 },
-    /// Stores `new`. The answer is the previous word.
+    /// Swap: stores `new` in place of the word. The answer is the previous word.
     Swap { new: u64 },
 }
 
 impl RmwOperation {
-    /// Returns the opcode, which takes the place of the size in /MS/.
+    /// Returns the opcode of the operation, which is in the size field of the /MS/ block.
     pub fn opcode(&self) -> u16 {
         match self {
             RmwOperation::CompareSwap { .. } => 0,
@@ -77,8 +78,8 @@ impl RmwOperation {
         })
     }
 
-    /// Returns the number of bytes in the RRES, which the switch needs to know (§3.1.1). Returns `None` for an unknown
-    /// opcode.
+    /// Returns the number of bytes of the RRES that answers an operation with this opcode. The switch needs this number to grant the answer
+    /// (§3.1.1). Returns `None` for an unknown opcode.
     pub fn response_bytes(opcode: u16) -> Option<u16> {
         match opcode {
             0 => Some(1),
@@ -87,7 +88,7 @@ impl RmwOperation {
         }
     }
 
-    /// Returns the new word and the answer.
+    /// Applies the operation to a word. Returns the new word and the answer.
     pub fn apply(&self, word: u64) -> (u64, Vec<u8>) {
         match *self {
             RmwOperation::CompareSwap { expected, new } if word == expected => (new, vec![1]),
@@ -98,7 +99,7 @@ impl RmwOperation {
     }
 }
 
-/// Returns the number of bytes in the body of a message with this start, or `None` if the start is invalid.
+/// Returns the number of bytes in the body of the message whose /MS/ block has these fields, or `None` if the fields are invalid.
 pub fn body_length(start: &StartFields) -> Option<usize> {
     match start.kind {
         Kind::Read => (start.last && start.size > 0).then_some(8),
@@ -129,7 +130,7 @@ impl MemoryMessage {
         }
     }
 
-    /// Adds the blocks of the message to `blocks`. It is a single block if the message fits into the short form.
+    /// Adds the blocks of the message to `blocks`. If the message fits into the short form (/MST/), this is a single block.
     ///
     /// # Panics
     /// If the message has more than 65,535 bytes of data, or is a write without data.
@@ -198,7 +199,8 @@ impl MemoryMessage {
         }
     }
 
-    /// Returns the size for /MS/, whether this is the last chunk, the front of the body, and the data.
+    /// Returns the parts of the message: the size field of /MS/, whether this is the last chunk, the front of the body (address and
+    /// operands), and the data.
     #[inline]
     fn parts(&self) -> (u16, bool, BodyFront, &[u8]) {
         let size = |data: &[u8]| u16::try_from(data.len()).expect("a chunk has at most 65,535 bytes");
@@ -217,7 +219,7 @@ impl MemoryMessage {
     }
 }
 
-/// Front of a body: the address and the operands.
+/// Front of a message's body: the address and the operands, which precede the data.
 #[derive(Debug, Clone, Copy)]
 struct BodyFront {
     words: [u64; 3],

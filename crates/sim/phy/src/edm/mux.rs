@@ -1,28 +1,27 @@
-//! Multiplexer of memory blocks and the blocks of a frame on one line, one block per cycle (§3.2.3).
+//! Multiplexer: sends the blocks of memory messages and the blocks of Ethernet frames over one line, one block per cycle (§3.2.3).
 //!
-//! The bits of a data block do not show whether it is /MD/ or /D/; its position does. While a message and a frame are
-//! both open, the two take turns on a link that is [`MuxPolicy::Fair`]: memory follows each block of the frame, and
-//! the frame follows each block of memory. A link that is [`MuxPolicy::Strict`] finishes the message first. Both ends
-//! of a link have the same policy. If it is memory's turn but memory has no block, an idle block fills the turn; this
-//! happens because a message on its way through the switch has gaps. (This is our choice, because the paper does not
-//! specify how a receiver distinguishes the two.)
+//! The bits of a data block do not show whether it belongs to a memory message (/MD/) or to a frame (/D/); only its position does. On a
+//! link with the policy [`MuxPolicy::Fair`], blocks of the message and blocks of the frame alternate while both a message and a frame are
+//! open. On a link with [`MuxPolicy::Strict`], the sender finishes the message first. Both ends of a link have the same policy, so that the
+//! receiver can follow the rule. If it is the turn of the message but its next block has not come yet, the sender sends an idle block
+//! instead; this happens because a message that crosses the switch has gaps. (This rule is a choice of this implementation, because the
+//! paper does not specify how a receiver distinguishes the two kinds of data blocks.)
 //!
-//! When memory goes first, the block of the frame waits in the buffer, and the encoder is stopped. Stopping takes four
-//! cycles, so the buffer never holds more than four blocks. An idle block between frames does not wait; the memory
-//! block replaces it.
+//! If a memory block is sent in a cycle in which the PCS encoder gives a block of a frame, the block of the frame waits in a buffer, and
+//! the multiplexer stops the encoder. The stop takes effect after four cycles, so the buffer never holds more than four blocks. A memory
+//! block replaces an idle block between frames, which need not wait.
 
 use super::layout::{MS, MT};
 use crate::block::{Block, types};
 use std::collections::VecDeque;
 
-/// Number of cycles until the MAC's sender stops, and therefore the number of blocks that the buffer must be able to
-/// hold.
+/// Number of cycles until a stop takes effect at the MAC, and therefore the number of blocks for which the buffer must have room.
 pub const BACK_PRESSURE: usize = 4;
 
-/// Order of memory and frames if both have a block to send.
+/// Order in which memory messages and frames share a line if both have a block to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MuxPolicy {
-    /// The two take turns, so that each gets half of the line.
+    /// Messages and frames take turns, so that each get half of the line's rate.
     #[default]
     Fair,
     /// Memory goes first.
@@ -34,7 +33,7 @@ pub enum MuxPolicy {
 pub struct Mux {
     policy: MuxPolicy,
     buffer: VecDeque<Block>,
-    /// Bit n is set if the encoder gives no block n cycles from now.
+    /// Bit n is set if the encoder, because it was stopped, gives no block n cycles from now.
     held_up: u8,
     frame_open: bool,
     message_open: bool,
@@ -45,12 +44,12 @@ pub struct Mux {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MuxOutput {
     pub block: Block,
-    /// Whether the block is the memory block that was offered.
+    /// Whether the block sent in this cycle is the memory block that the caller offered.
     pub took_memory: bool,
 }
 
 impl Mux {
-    /// Returns a sending end with this policy.
+    /// Returns a multiplexer with this policy.
     pub fn new(policy: MuxPolicy) -> Mux {
         Mux {
             policy,
@@ -62,21 +61,22 @@ impl Mux {
         }
     }
 
-    /// Returns whether the encoder gives a block in the next cycle. If the result is `true`, it must give one.
+    /// Returns whether the encoder gives a block in the next cycle. If the result is `true`, the caller must pass a block of the encoder to
+    /// the next [`Mux::tick`].
     pub fn takes_frame_block(&self) -> bool {
         self.held_up & 1 == 0
     }
 
-    /// Returns the number of blocks in the buffer.
+    /// Returns the number of blocks of frames in the buffer.
     pub fn buffered(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Processes one cycle. `frame` is the block of the encoder, if it gives one, and `memory` the next memory block,
-    /// if there is one.
+    /// Processes one cycle, and returns the block that is sent. `frame` is the encoder's block, if the encoder gives one in this cycle.
+    /// `memory` is the next memory block, if there is one.
     ///
     /// # Panics
-    /// If the encoder gives a block although it is stopped, or gives none although it must.
+    /// If `frame` is given in a cycle in which the encoder is stopped, or is missing in another cycle; see [`Mux::takes_frame_block`].
     pub fn tick(&mut self, frame: Option<Block>, memory: Option<Block>) -> MuxOutput {
         assert_eq!(frame.is_some(), self.takes_frame_block(), "the encoder keeps to the back-pressure");
         self.held_up >>= 1;

@@ -7,7 +7,7 @@ use crate::pcs::column::{Column, START, TERMINATE};
 /// Reason why received columns are not a valid frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameError {
-    /// A column other than data arrived before the end of the frame.
+    /// A column with other control characters than an end arrived before the end of the frame.
     Broken,
     /// The start-of-frame delimiter is not at the end of the preamble.
     Preamble,
@@ -19,7 +19,8 @@ pub enum FrameError {
 /// Extractor of frames from columns.
 #[derive(Debug, Clone)]
 pub struct Deframer {
-    /// Bytes from the start character on; including it keeps the contents aligned. Bytes beyond `length` are old.
+    /// Received bytes of the frame. They begin with the start character, so that the frame's contents are aligned to eight bytes. Bytes
+    /// beyond `length` are remains of earlier frames.
     bytes: Box<[u8; ROOM]>,
     length: usize,
     open: bool,
@@ -29,9 +30,9 @@ pub struct Deframer {
 const PREAMBLE: usize = 8;
 const DELIMITER: u8 = 0xd5;
 const MOST: usize = PREAMBLE + MAX_FRAME + FCS;
-/// Room for the longest frame and a few more bytes. A frame that does not fit is too long.
+/// Size of the buffer in bytes: the longest frame and a few more bytes. A frame that does not fit into the buffer is too long.
 const ROOM: usize = (MOST + 16).next_multiple_of(8);
-/// CRC-32 over a frame with a correct FCS.
+/// Value of the CRC-32 over a frame and its FCS if the FCS is correct.
 const RESIDUE: u32 = 0x2144_df1c;
 
 impl Default for Deframer {
@@ -41,8 +42,8 @@ impl Default for Deframer {
 }
 
 impl Deframer {
-    /// Returns the frame that ends in this column, without preamble and FCS, or the reason why it is not valid. If a
-    /// frame starts in the column while another one is open, the result is about the open one.
+    /// Handles a column. If a frame ends in it, returns the frame without preamble and FCS, or the reason why the frame is not valid. If a
+    /// frame starts in the column while another one has not ended, the result is about the frame that has not ended.
     #[inline]
     pub fn handle(&mut self, column: Column) -> Option<Result<&[u8], FrameError>> {
         let class = match column.control {
@@ -57,7 +58,7 @@ impl Deframer {
         self.handle_class(class, column)
     }
 
-    /// Does the same as [`Deframer::handle`] for a column whose class is known.
+    /// Does the same as [`Deframer::handle`] for a column whose class the caller has already determined.
     #[inline(always)]
     pub(crate) fn handle_class(
         &mut self,
@@ -89,7 +90,7 @@ impl Deframer {
         }
     }
 
-    /// Returns the room for the words of the following data columns.
+    /// Returns the free part of the buffer, into which the caller can write the words of the following data columns.
     #[inline]
     pub(crate) fn room(&mut self) -> &mut [[u8; 8]] {
         if !self.open {
@@ -98,14 +99,14 @@ impl Deframer {
         self.bytes.get_mut(self.length..).unwrap_or_default().as_chunks_mut().0
     }
 
-    /// Records that the first `words` words of the room were filled.
+    /// Records that the caller has written `words` words to the beginning of the free part of the buffer.
     #[inline]
     pub(crate) fn fill(&mut self, words: usize) {
         self.length += 8 * words;
     }
 
-    /// Appends the first `count` bytes of a word if there is room. It writes all eight bytes, because that takes no
-    /// longer than one byte.
+    /// Appends the first `count` bytes of a word to the buffer if there is room. The function always writes all eight bytes, because this
+    /// takes no longer than one byte.
     #[inline]
     fn add(&mut self, bytes: u64, count: usize) {
         if let Some(room) = self.bytes.get_mut(self.length..).and_then(<[u8]>::first_chunk_mut) {
@@ -133,7 +134,7 @@ impl Deframer {
     }
 }
 
-/// Returns whether a frame starts in this lane and only data follows in the column.
+/// Returns whether a frame starts in this lane of the column, and only data follows it in the column.
 #[inline]
 fn is_start(column: Column, lane: usize) -> bool {
     column.control >> lane == 1 && column.lane(lane) == START

@@ -7,19 +7,20 @@ use crate::pcs::column::{Column, ColumnSink, IDLE, TERMINATE};
 const PREAMBLE: u64 = 0xd555_5555_5555_55fb;
 const IDLES: u64 = Column::IDLE.data;
 
-/// Conversion of one sender's frames to columns. Frames start in lane 0 or 4, and gaps are twelve characters long on
-/// average, by the deficit idle count (§46.3.1.4).
+/// Converts the frames of one sender to columns. Frames start in lane 0 or 4. The gaps between frames are twelve characters long on
+/// average, which the deficit idle count ensures (§46.3.1.4).
 #[derive(Debug, Clone, Default)]
 pub struct Framer {
     /// Whether the next frame starts in lane 4, after four idle characters.
     in_lane_4: bool,
-    /// Total number of characters by which gaps were shorter than twelve: 0 to 3.
+    /// Deficit idle count: number of characters, 0 to 3, by which the total length of the gaps so far falls short of twelve characters per
+    /// gap.
     deficit: usize,
 }
 
 impl Framer {
-    /// Adds the columns of a frame: preamble, contents, padding, FCS, end, and the idle columns of the gap for which
-    /// the next frame must wait.
+    /// Adds the columns of a frame to `columns`: preamble, contents, padding, FCS, end, and the idle columns of the gap before the next
+    /// frame.
     ///
     /// `contents` begin with the destination address and do not include the FCS.
     #[inline(always)]
@@ -65,7 +66,7 @@ impl Framer {
         self.end(tail, rest.len() + FCS, columns);
     }
 
-    /// Adds the last bytes of a frame, at most 11, the end, and the gap.
+    /// Adds the last bytes of a frame (at most 11), the end character, and the gap after the frame.
     #[inline(always)]
     fn end(&mut self, mut tail: u128, mut length: usize, columns: &mut impl ColumnSink) {
         if length >= 8 {

@@ -13,5 +13,5 @@ pub const MIN_FRAME: usize = 60;
 pub const MAX_FRAME: usize = 9022;
 /// Length of the frame check sequence in bytes.
 pub const FCS: usize = 4;
-/// Average number of characters between frames, including the terminating character (§46.3.1.4).
+/// Average number of characters in the gap between two frames, including the character that ends the first frame (§46.3.1.4).
 pub const GAP: usize = 12;

@@ -1,8 +1,9 @@
-//! Blocks as the bits of a line: sync header first, low bit first, and eight bits in a byte.
+//! Conversion of blocks to the bits of a line, eight of which form a byte. The sync header is sent first, and of each field the lowest bit
+//! first.
 
 use crate::block::Block;
 
-/// Conversion of blocks to the bytes of a line. It keeps the bits that do not fill a byte yet.
+/// Converts blocks to the bytes of a line. It stores the bits that do not fill a byte yet.
 #[derive(Debug, Clone, Default)]
 pub struct Line {
     bits: u128,

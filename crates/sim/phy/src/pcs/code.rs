@@ -1,5 +1,5 @@
-//! Conversion of columns to blocks and back (figure 49-7), one at a time. Unused bits are zero when sent and ignored
-//! when received (§49.2.4.3).
+//! Conversion of single columns to blocks and back (figure 49-7). The encoder sets unused bits to zero, and the decoder ignores them
+//! (§49.2.4.3).
 
 use super::column::{Column, IDLE, LOW_POWER, SEQUENCE, SIGNAL, START, TERMINATE};
 use crate::block::{Block, DATA, types};
@@ -52,13 +52,13 @@ const ENDED: u64 = Column::IDLE.data & !0xff | TERMINATE as u64;
 const STARTED_4: u64 = Column::IDLE.data >> 32 | (START as u64) << 32;
 const UP_TO_START_4: u64 = 0xff_ffff_ffff;
 
-/// Returns the bits of all lanes below this one, which is at most 7.
+/// Returns a mask of the bits of all lanes below `lane`, which is at most 7.
 #[inline]
 fn below(lane: usize) -> u64 {
     (1 << (8 * lane)) - 1
 }
 
-/// Encodes columns with control characters that do not occur in every frame.
+/// Encodes the rarer columns: those with control characters that do not occur in every frame.
 #[inline(never)]
 fn encode_rest(column: Column) -> Option<(BlockClass, Block)> {
     let is_start = |lane: usize| column.is_control(lane) && column.lane(lane) == START;
@@ -107,7 +107,7 @@ fn ordered(column: Column, lane: usize) -> Option<u64> {
     }
 }
 
-/// Returns seven bits for each control character, from bit `at` on.
+/// Returns the 7-bit codes of the control characters in these lanes, placed from bit `at` on.
 fn codes(column: Column, lanes: std::ops::Range<usize>, at: usize) -> Option<u64> {
     let of_lanes = lanes_mask(&lanes);
     if column.data & of_lanes == Column::IDLE.data & of_lanes {
@@ -120,8 +120,8 @@ fn codes(column: Column, lanes: std::ops::Range<usize>, at: usize) -> Option<u64
     Some(fields)
 }
 
-/// Returns the code of a control character (table 49-1). An error character has none, because §49.2.13.2.3 sends it as
-/// [`Block::ERROR`].
+/// Returns the code of a control character (table 49-1). Returns `None` for an error character, because a column with one is sent as
+/// [`Block::ERROR`] (§49.2.13.2.3).
 fn code_of(character: u8) -> Option<u8> {
     match character {
         IDLE => Some(0),
@@ -130,7 +130,7 @@ fn code_of(character: u8) -> Option<u8> {
     }
 }
 
-/// Lane in which a frame ends, by block type; 8 for types that do not end a frame.
+/// For each block type, the lane in which a frame ends, or 8 if no frame ends in such a block.
 const END_LANES: [u8; 256] = {
     let mut lanes = [8; 256];
     let mut lane = 0;
@@ -141,7 +141,7 @@ const END_LANES: [u8; 256] = {
     lanes
 };
 
-/// Returns the column of a block, or an error column if it is not a block of the standard.
+/// Returns the class and the column of a block. The column is an error column if the block is not one of the standard.
 #[inline(always)]
 pub fn decode(block: Block) -> (BlockClass, Column) {
     if block.header == DATA {
@@ -168,7 +168,7 @@ pub fn decode(block: Block) -> (BlockClass, Column) {
     decode_rest(block).unwrap_or((BlockClass::Error, Column::ERROR))
 }
 
-/// Decodes control blocks that do not occur in every frame.
+/// Decodes the rarer blocks: control blocks that do not occur in every frame.
 #[inline(never)]
 fn decode_rest(block: Block) -> Option<(BlockClass, Column)> {
     let payload = block.payload;
@@ -208,7 +208,7 @@ fn decode_rest(block: Block) -> Option<(BlockClass, Column)> {
     }
 }
 
-/// Returns the first character of the ordered set whose code is in the low four bits.
+/// Returns the first character of the ordered set whose code is in the low four bits of `bits`.
 fn set_of(bits: u64) -> Option<u64> {
     match bits & 0xf {
         0x0 => Some(u64::from(SEQUENCE)),
@@ -217,7 +217,7 @@ fn set_of(bits: u64) -> Option<u64> {
     }
 }
 
-/// Returns the characters of the codes in the low bits of `bits`, placed in their lanes.
+/// Converts the 7-bit codes in the low bits of `bits` to control characters, and returns these characters placed in `lanes`.
 fn characters(bits: u64, lanes: std::ops::Range<usize>) -> Option<u64> {
     let codes = bits & ((1 << (7 * lanes.len())) - 1);
     if codes == 0 {

@@ -1,5 +1,5 @@
-//! Columns of eight characters of the media-independent interface, which are two transfers of XGMII or 25GMII (clause
-//! 46).
+//! Columns of the media-independent interface between MAC and PCS (clause 46). A column has eight characters, which take two transfers of
+//! XGMII or 25GMII.
 
 /// Idle character.
 pub const IDLE: u8 = 0x07;
@@ -16,7 +16,8 @@ pub const SEQUENCE: u8 = 0x9c;
 /// Start of a signal ordered set.
 pub const SIGNAL: u8 = 0x5c;
 
-/// A column. Byte n of `data` is lane n. Bit n of `control` is set if that byte is a control character.
+/// A column of eight characters. Byte n of `data` is the character in lane n. Bit n of `control` is set if this character is a control
+/// character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Column {
     pub data: u64,
@@ -26,7 +27,7 @@ pub struct Column {
 impl Column {
     pub const IDLE: Column = Column { data: 0x0707_0707_0707_0707, control: 0xff };
     pub const ERROR: Column = Column { data: 0xfefe_fefe_fefe_fefe, control: 0xff };
-    /// Local fault, twice (§46.3.4), which is a receiver's output while it has no blocks.
+    /// Column with two local fault messages (§46.3.4), which a receiver outputs while it has no valid blocks.
     pub const LOCAL_FAULT: Column = Column { data: 0x0100_009c_0100_009c, control: 0x11 };
 
     /// Returns a column of eight data bytes.
@@ -39,7 +40,7 @@ impl Column {
         (self.data >> (8 * lane)) as u8
     }
 
-    /// Returns whether a lane has a control character.
+    /// Returns whether the character in a lane is a control character.
     pub const fn is_control(self, lane: usize) -> bool {
         self.control >> lane & 1 == 1
     }

@@ -1,17 +1,17 @@
-//! Search for the boundaries of blocks: the lock state diagram (figure 49-14).
+//! Search for the boundaries of blocks in the bits of a line, by the lock state diagram (figure 49-14).
 //!
-//! Sync headers are checked in windows of 64. Without lock, the first bad header skips a bit, and a window without a
-//! bad header establishes the lock. With lock, the sixteenth bad header in a window ends the lock.
+//! The receiver checks sync headers in windows of 64 headers. While it is not locked, it skips one bit at the first bad header, and a
+//! window without a bad header establishes the lock. While it is locked, the sixteenth bad header in a window ends the lock.
 
 use super::scramble::Descrambler;
 use crate::block::Block;
 
 /// Number of sync headers in a window.
 pub const WINDOW: u32 = 64;
-/// Number of bad sync headers in a window that ends a lock.
+/// Number of bad sync headers in one window that ends the lock.
 pub const BAD: u32 = 16;
 
-/// Conversion of a line's bits to descrambled blocks, which it outputs while it is locked.
+/// Converts the bits of a line to descrambled blocks. It outputs blocks only while it is locked to their boundaries.
 #[derive(Debug, Clone, Default)]
 pub struct BlockSync {
     bits: u128,
@@ -33,13 +33,14 @@ impl BlockSync {
         BlockSync::default()
     }
 
-    /// Handles eight bits, and reports the blocks that they complete, including those with a bad header.
+    /// Handles the next eight bits of the line, and passes each block that they complete to the callback, including blocks with a bad
+    /// header.
     #[inline]
     pub fn handle_byte(&mut self, byte: u8, tell: impl FnMut(Block)) {
         self.handle_bits(u64::from(byte), 8, tell);
     }
 
-    /// Handles the low `count` bits, at most 62, of a word whose other bits are zero; see [`BlockSync::handle_byte`].
+    /// Handles the low `count` bits of `bits`, at most 62, like [`BlockSync::handle_byte`]. The other bits of `bits` must be zero.
     #[inline]
     pub fn handle_bits(&mut self, bits: u64, count: u32, mut tell: impl FnMut(Block)) {
         debug_assert!(count <= 62 && bits >> count == 0);
@@ -65,17 +66,17 @@ impl BlockSync {
         self.locked
     }
 
-    /// Returns the number of bits that were skipped in search of a lock.
+    /// Returns the number of bits that the receiver has skipped in search of a lock.
     pub fn slips(&self) -> u64 {
         self.slips
     }
 
-    /// Returns the number of bad headers while locked.
+    /// Returns the number of bad sync headers that arrived while the receiver was locked.
     pub fn bad_headers(&self) -> u64 {
         self.bad_headers
     }
 
-    /// Returns how often a lock was lost.
+    /// Returns how often the receiver has lost the lock.
     pub fn losses(&self) -> u64 {
         self.losses
     }
@@ -88,7 +89,7 @@ impl BlockSync {
         }
     }
 
-    /// Advances the state of figure 49-14 by one header. Returns whether to skip a bit.
+    /// Advances the state of figure 49-14 by one sync header. Returns whether the receiver must skip a bit.
     fn look(&mut self, is_good: bool) -> bool {
         self.seen += 1;
         self.bad += u32::from(!is_good);

@@ -1,12 +1,12 @@
-//! The self-synchronizing scrambler x^58 + x^39 + 1 (§49.2.6) and its inverse, for 64 bits at a time.
+//! The self-synchronizing scrambler x^58 + x^39 + 1 (§49.2.6) and its inverse, the descrambler. They process 64 bits at a time.
 //!
-//! Bit i of the output is s(i) = d(i) + s(i-39) + s(i-58). For 64 bits, the terms from the previous block are known at
-//! once. Their sums are then added 39 and 58 places later within the block, and no further, because twice 39 is beyond
-//! its end. This takes six dependent operations for a block, and no more than eight in all. A form of twice the degree
-//! (x^116 + x^78 + 1) has three dependent operations but sixteen in all, and is therefore slower as soon as other work
-//! is done at the same time.
+//! Bit i of the output is s(i) = d(i) + s(i-39) + s(i-58), where d is the input. For a block of 64 bits, the terms from the previous block
+//! are known at the start. Their sums are then added 39 and 58 places later within the block. One such step is enough, because twice 39
+//! places are beyond the end of the block. This takes six dependent operations for a block, and no more than eight in total. A form of
+//! twice the degree (x^116 + x^78 + 1) has only three dependent operations but sixteen in total, and is therefore slower as soon as the
+//! processor does other work at the same time.
 //!
-//! Sync headers are not scrambled, and the state is never reset.
+//! Sync headers are not scrambled, and the state of the scrambler is never reset.
 
 /// Scrambler of a sender.
 #[derive(Debug, Clone)]
@@ -15,7 +15,7 @@ pub struct Scrambler {
     before: u64,
 }
 
-/// Descrambler of a receiver. Wherever it starts, it is correct from the second block on.
+/// Descrambler of a receiver. Whatever its initial state, its output is correct from the second block on.
 #[derive(Debug, Clone)]
 pub struct Descrambler {
     before: u64,
@@ -28,7 +28,8 @@ impl Default for Scrambler {
 }
 
 impl Scrambler {
-    /// Returns a scrambler that has just sent `before`. The first six bits of that block have no effect any more.
+    /// Returns a scrambler in the state after it has sent the scrambled block `before`. The first six bits of that block no longer have an
+    /// effect.
     pub const fn after(before: u64) -> Scrambler {
         Scrambler { before }
     }
@@ -49,7 +50,7 @@ impl Default for Descrambler {
 }
 
 impl Descrambler {
-    /// Returns a descrambler that has just received `before`.
+    /// Returns a descrambler in the state after it has received the scrambled block `before`.
     pub const fn after(before: u64) -> Descrambler {
         Descrambler { before }
     }

@@ -1,10 +1,10 @@
-//! Checks of the order of blocks, by the transmit and receive state diagrams (figures 49-16 and 49-17).
+//! Encoder and decoder that also check the order of blocks, by the transmit and receive state diagrams (figures 49-16 and 49-17).
 
 use super::code::{self, BlockClass};
 use super::column::Column;
 use crate::block::Block;
 
-/// States of both diagrams, named by the last block. `Init` is the state before the first block.
+/// States of the transmit and receive diagrams, named after the class of the last block. `Init` is the state before the first block.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum State {
     #[default]
@@ -15,7 +15,7 @@ pub(crate) enum State {
     Error,
 }
 
-/// Encoder of columns to blocks. A column that may not follow the previous one becomes an error block.
+/// Encodes columns as blocks. A column that may not follow the previous column becomes an error block.
 #[derive(Debug, Clone)]
 pub struct Encoder {
     state: State,
@@ -28,7 +28,8 @@ impl Default for Encoder {
 }
 
 impl Encoder {
-    /// Returns whether a data column becomes a block with the same data and leaves the state unchanged.
+    /// Returns whether the last column was the start or the data of a frame. If so, a further data column becomes a block with the same
+    /// data and leaves the state unchanged.
     #[inline]
     pub(crate) fn is_in_frame(&self) -> bool {
         self.state == State::Data
@@ -49,15 +50,14 @@ impl Encoder {
     }
 }
 
-/// Decoder of blocks to columns. A block that is invalid, or that may not follow the previous one, becomes an error
-/// column.
+/// Decodes blocks to columns. A block that is invalid, or that may not follow the previous block, becomes an error column.
 ///
-/// Figure 49-17 looks ahead by one block, because a frame has ended only if the next block may follow an end.
-/// Therefore a column is returned one call after its block was passed in.
+/// The diagram in figure 49-17 looks ahead by one block, because an end of a frame is valid only if the next block may follow an end.
+/// Therefore the decoder returns the column of a block one call later.
 #[derive(Debug, Clone)]
 pub struct BlockDecoder {
     state: State,
-    /// Column of the last block, which was not returned yet.
+    /// Column of the last block, which the decoder has not returned yet.
     held: Column,
     held_class: BlockClass,
     errors: u64,
@@ -75,7 +75,7 @@ impl Default for BlockDecoder {
 }
 
 impl BlockDecoder {
-    /// Handles a block, and returns the column of the block *before* it. The first result is a local fault.
+    /// Handles a block, and returns the column of the *previous* block. The first call returns a local fault.
     #[inline(always)]
     pub fn decode(&mut self, block: Block) -> Column {
         let (class, column) = code::decode(block);
@@ -90,13 +90,14 @@ impl BlockDecoder {
         held
     }
 
-    /// Returns the number of error columns returned.
+    /// Returns the number of error columns that the decoder has returned.
     pub fn errors(&self) -> u64 {
         self.errors
     }
 }
 
-/// Returns the state that follows `state` after a block of this class. An end counts only if it `ends_well`.
+/// Returns the state that follows `state` after a block of this class. `ends_well` is whether the next block may follow an end of a frame;
+/// otherwise an end is an error.
 #[inline]
 pub(crate) fn next(state: State, class: BlockClass, ends_well: bool) -> State {
     let in_frame = matches!(state, State::Data | State::Error);

@@ -1,4 +1,4 @@
-//! Network stacks of host and switch (§3.2.1, §3.2.2), simulated one PCS cycle at a time.
+//! EDM's network stacks of hosts and switches (§3.2.1, §3.2.2), simulated one PCS clock cycle at a time.
 //!
 //! | module | |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | [`switch`] | notifications, the scheduler, circuits |
 //! | [`testbed`] | nodes, links, and one switch or two, in one clock |
 //!
-//! The durations of steps are those of [`unrack_protocol::edm::steps`], and the scheduler is that of the simulator.
-//! Between two steps there are queues, each entry of which contains the cycle from which on it may leave.
+//! The processing steps of a stack take the number of cycles that [`unrack_protocol::edm::steps`] gives, and the switch uses the same
+//! scheduler as the simulator. Between two steps there is a queue. Each entry of a queue contains the first cycle in which it may leave.
 
 pub mod host;
 mod outbox;

@@ -1,10 +1,11 @@
-//! Queues to a line, for control and for data. A message never begins inside another message.
+//! Queues of the blocks that wait to be sent over a line: one queue for control blocks and one for data. A message of several blocks never
+//! begins inside another message.
 
 use crate::block::Block;
 use crate::edm::layout::{MS, MT};
 use std::collections::VecDeque;
 
-/// The two queues from a host to its line. Each entry contains the cycle from which on it may leave.
+/// The two queues of blocks that a host sends over its line. Each entry contains the first cycle in which it may leave.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HostOutbox {
     control: VecDeque<(u64, Block)>,
@@ -19,21 +20,21 @@ pub(super) enum Queue {
     Data,
 }
 
-/// Choice between the two queues. A single-block message goes before data, even between the blocks of a message. A
-/// block that begins a longer message waits until no message is open.
+/// Chooses between the control queue and the data queue. A message that consists of a single control block precedes data, even between the
+/// blocks of another message. A block that begins a longer message waits until no message is open.
 #[derive(Debug, Clone, Default)]
 pub(super) struct QueueOrder {
-    /// Queue that has an open message on the line.
+    /// Queue whose message is open, which means that only some of its blocks have been sent.
     open: Option<Queue>,
 }
 
 impl HostOutbox {
-    /// Adds control blocks that may leave one after the other from cycle `from` on.
+    /// Adds control blocks to the control queue. The first may leave in cycle `from`, and each further block one cycle later.
     pub(super) fn control(&mut self, from: u64, blocks: impl IntoIterator<Item = Block>) {
         self.control.extend(blocks.into_iter().map(|block| (from, block)));
     }
 
-    /// Adds data blocks that may leave one after the other from cycle `from` on.
+    /// Adds data blocks to the data queue. The first may leave in cycle `from`, and each further block one cycle later.
     pub(super) fn data(&mut self, from: u64, blocks: impl IntoIterator<Item = Block>) {
         self.data.extend(blocks.into_iter().map(|block| (from, block)));
     }
@@ -63,7 +64,7 @@ impl HostOutbox {
     }
 }
 
-/// Returns the head of a queue if it may leave now.
+/// Returns the first block of a queue if the block may leave in cycle `now`.
 pub(super) fn due(queue: &VecDeque<(u64, Block)>, now: u64) -> Option<Block> {
     queue.front().filter(|(from, _)| *from <= now).map(|(_, block)| *block)
 }

@@ -1,9 +1,10 @@
-//! Network stack of a switch (§3.2.2). Blocks that arrive at a port are classified by type: notifications and requests
-//! wait for the scheduler, and data crosses the circuit that its grant has set up.
+//! Network stack of an EDM switch (§3.2.2). The switch classifies the blocks that arrive at a port by their type. Notifications and
+//! requests wait for the scheduler. Data crosses the switch through a circuit, which is the path from a source port to a destination port
+//! that a grant has set up.
 //!
-//! The behaviour matches that of the hardware (`rtl/edm/switch.sv`). The data of a port crosses the switch in one
-//! queue, and a port sends the data of the other ports in turn, one message at a time. One demand enters the scheduler
-//! per cycle, with the ports in turn, but none while an iteration ends.
+//! The behaviour matches that of the hardware (`rtl/edm/switch.sv`). All data from one port crosses the switch in one queue. A port sends
+//! the data of the other ports in turn, one message at a time. One demand enters the scheduler per cycle, from each port in turn, but no
+//! demand enters in the last cycle of an iteration.
 
 use super::outbox::{Queue, QueueOrder, due};
 use crate::block::Block;
@@ -23,60 +24,65 @@ pub struct SwitchConfig {
     /// Maximum number of bytes that one grant allows.
     pub chunk: u16,
     pub policy: GrantPolicy,
-    /// Period of the PCS clock. It is also that of the scheduler, because on the testbed both are on one FPGA (§4.1).
+    /// Period of the PCS clock. The scheduler has the same clock, because PCS and scheduler are on one FPGA in the testbed of the paper
+    /// (§4.1).
     pub cycle: Time,
-    /// Whether the scheduler accounts for the link time that control blocks take (decision 4). The hardware does not.
+    /// Whether the scheduler accounts for the time that control blocks take on a link (`docs/decisions/0004-edm-at-high-load.md`). The
+    /// hardware does not.
     pub counts_control: bool,
 }
 
-/// Counts of traffic that a port should not have delivered.
+/// Numbers of messages and blocks that arrived at ports although a correct node does not send them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Violations {
-    /// Data without a grant, or more data than granted.
+    /// Blocks of data without a grant, or beyond the granted number of bytes.
     pub ungranted: u64,
-    /// Notifications and requests that address no node or their own source, or that have no size; and all grants.
+    /// Notifications and requests that are addressed to no existing node or to their own source, or that have size 0. All grants count too,
+    /// because only a switch may send them.
     pub senseless: u64,
-    /// Messages whose sender fell silent in the middle.
+    /// Messages whose sender stopped sending before the end of the message.
     pub silent: u64,
 }
 
-/// A circuit that was granted and over which data is still expected.
+/// A circuit that a grant has set up and over which the switch still expects data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Circuit {
     pub dst: u16,
     pub bytes: u32,
 }
 
-/// A message that has crossed its circuit in part.
+/// A message of which only a part has crossed its circuit so far.
 #[derive(Debug, Clone, Copy)]
 struct PassingMessage {
     dst: u16,
     /// Cycle of its last block.
     heard: u64,
-    /// Check of the part that has crossed.
+    /// CRC over the part of the message that has crossed so far.
     check: Check,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Port {
     assembler: Assembler,
-    /// Circuits that are granted and not used up yet, in the order of their grants.
+    /// Circuits from this port over which data is still expected, in the order of their grants.
     circuits: VecDeque<Circuit>,
     /// Data message that is currently crossing.
     passing: Option<PassingMessage>,
-    /// Data received, as the cycle from which on it may leave, its destination port, and the block.
+    /// Data blocks received at this port. Each entry has the first cycle in which the block may leave, the block's destination port, and
+    /// the block.
     forward: VecDeque<(u64, u16, Block)>,
-    /// Cycle in which one of these blocks last left, because at most one may leave per cycle.
+    /// Cycle in which a block last left the queue `forward`. At most one may leave per cycle.
     gave: Option<u64>,
-    /// Demands received, each with the cycle from which on the scheduler may take it.
+    /// Demands received at this port, each with the first cycle in which the scheduler may take it.
     demands: VecDeque<(u64, Demand)>,
-    /// Grants and requests that are to leave.
+    /// Grants and requests that wait to be sent through this port, each with the first cycle in which it may leave.
     control: VecDeque<(u64, Block)>,
     order: QueueOrder,
-    /// Port whose data last left through this port, and whether a message of that port is still open.
+    /// Source port of the data that last left through this port. The next field is whether a message from that source port is still open
+    /// here.
     from: usize,
     is_within: bool,
-    /// Whether the port showed damage (§3.3). If so, everything that arrives from it is ignored.
+    /// Whether the link of this port has shown damage (§3.3). If so, the switch ignores everything that arrives over it.
     disabled: bool,
 }
 
@@ -85,7 +91,7 @@ struct Port {
 struct WaitingMessage {
     id: u8,
     kind: Kind,
-    /// The request that serves as the first grant of its answer.
+    /// If the message is the answer to a request, this request, which the switch forwards as the first grant of the answer.
     request: Option<MemoryMessage>,
 }
 
@@ -95,20 +101,21 @@ pub struct SwitchStack {
     config: SwitchConfig,
     ports: Vec<Port>,
     scheduler: Scheduler,
-    /// Demand that enters the scheduler in the next cycle. The next field is the port of the last such demand.
+    /// Demand that enters the scheduler in the next cycle. The next field is the port from which the last demand came.
     entering: Option<Demand>,
     turn: usize,
-    /// Last cycle of the latest iteration, in which no demand enters.
+    /// Last cycle of the scheduler's latest iteration. No demand enters the scheduler in this cycle.
     ends: Option<u64>,
     waiting: Vec<Option<WaitingMessage>>,
     unused: Vec<u32>,
     grants: Vec<Grant>,
     violations: Violations,
-    /// Number of cycles after which a sender counts as silent; see [`SwitchStack::watch`].
+    /// Number of cycles without a block after which the sender of an open message counts as silent; see [`SwitchStack::watch`].
     silence: Option<u64>,
 }
 
-/// Number of blocks of a chunk in addition to those of its bytes: the start or end, and the address of a write.
+/// Number of blocks of a chunk in addition to the blocks of its data: one for the start and end of the message, and one for the address of
+/// a write.
 const FRAMING_BLOCKS: u64 = 2;
 
 impl SwitchStack {
@@ -139,9 +146,10 @@ impl SwitchStack {
         }
     }
 
-    /// From now on, ends messages whose sender has been silent in the middle for more than `silence` cycles. It also
-    /// marks all messages that the switch ends, so that receivers do not blame their own link. A sender that has only
-    /// a message and a frame to send is silent for at most one cycle. (The hardware does neither.)
+    /// Makes the switch watch for silent senders: from now on, it ends a message if the message's sender sends no block of it for more than
+    /// `silence` cycles. The switch also marks all messages that it ends, so that their receivers do not blame their own links. A sender
+    /// that works correctly is silent for at most one cycle, because at most a frame takes turns with the message. (The hardware neither
+    /// watches nor marks.)
     pub fn watch(&mut self, silence: u64) {
         self.silence = Some(silence);
     }
@@ -166,7 +174,8 @@ impl SwitchStack {
         self.ports[from].gave = Some(now);
     }
 
-    /// Returns the block that may leave, its queue, and, if it is data, the port from which it came.
+    /// Returns the block that may leave through `port` in this cycle, and the queue in which it waits. For data, the third value is the
+    /// port at which the block arrived.
     fn leaving(&self, now: u64, port: u16) -> Option<(Block, Queue, usize)> {
         let leaves = &self.ports[usize::from(port)];
         let head = |from: usize| {
@@ -180,17 +189,17 @@ impl SwitchStack {
         Some((block, queue, data.map_or(leaves.from, |(from, _)| from)))
     }
 
-    /// Returns the counts of traffic that ports should not have delivered.
+    /// Returns the numbers of messages and blocks that arrived although correct nodes do not send them.
     pub fn violations(&self) -> Violations {
         self.violations
     }
 
-    /// Returns the circuits that are granted to a source port and not used up yet.
+    /// Returns the circuits from a source port over which the switch still expects data.
     pub fn circuits(&self, port: u16) -> impl Iterator<Item = Circuit> {
         self.ports[usize::from(port)].circuits.iter().copied()
     }
 
-    /// Returns the number of data blocks that wait to leave `port`.
+    /// Returns the number of data blocks that wait to leave through `port`.
     pub fn queued(&self, port: u16) -> usize {
         self.ports.iter().flat_map(|from| &from.forward).filter(|(_, dst, _)| *dst == port).count()
     }
@@ -204,8 +213,8 @@ impl SwitchStack {
         let MemoryBlock::Block(block) = memory else {
             return self.disable(now, port);
         };
-        // Data that only crosses the switch is checked too, because only its first receiver can determine whose link
-        // is damaged.
+        // The switch also checks data that only crosses it, because only the first receiver of a damaged block can determine whose link is
+        // damaged.
         match self.ports[at].assembler.handle(block) {
             Some(Err(_)) => self.disable(now, port),
             event => {
@@ -218,8 +227,8 @@ impl SwitchStack {
         }
     }
 
-    /// Takes a port out of use because its link shows damage (§3.3). The message that is crossing from it is ended as
-    /// invalid.
+    /// Stops the use of a port, because the port's link shows damage (§3.3). If a message from this port is crossing the switch, the switch
+    /// ends it as an invalid message.
     pub fn disable(&mut self, now: u64, port: u16) {
         self.ports[usize::from(port)].disabled = true;
         self.abandon(now, port);
@@ -230,7 +239,7 @@ impl SwitchStack {
         self.ports[usize::from(port)].disabled
     }
 
-    /// Ends a cycle, after all ports were handled: demands become grants.
+    /// Ends a cycle, after the caller has handled all ports: the scheduler takes demands and issues grants.
     pub fn tick(&mut self, now: u64) {
         self.end_silent(now);
         let time = self.config.cycle * now;
@@ -266,7 +275,7 @@ impl SwitchStack {
         self.grants = grants;
     }
 
-    /// Chooses the demand that the scheduler takes in the next cycle.
+    /// Chooses the demand that enters the scheduler in the next cycle.
     fn enter(&mut self, now: u64) {
         let ports = self.ports.len();
         let mut turns = (self.turn + 1..=self.turn + ports).map(|port| port % ports);
@@ -277,7 +286,7 @@ impl SwitchStack {
         }
     }
 
-    /// Returns the port to which a block goes, if it is data for which there is a circuit.
+    /// Returns the destination port of a block, or `None` if the block is not data or has no circuit.
     fn circuit(&mut self, now: u64, port: u16, block: Block) -> Option<u16> {
         let at = usize::from(port);
         let bytes = match block.block_type() {
@@ -320,8 +329,8 @@ impl SwitchStack {
         self.ports[usize::from(port)].forward.push_back((from, dst, block));
     }
 
-    /// Ends the message that is crossing from this port with a check that cannot be valid, so that no message waits
-    /// behind it and no receiver accepts it.
+    /// Ends the message from this port that is crossing the switch. The switch sends an end with an invalid check, so that the receiver
+    /// rejects the message and no other message has to wait behind it.
     fn abandon(&mut self, now: u64, port: u16) {
         if let Some(PassingMessage { dst, check, .. }) = self.ports[usize::from(port)].passing.take() {
             let end = u64::from(MT);
@@ -370,7 +379,8 @@ impl SwitchStack {
         token
     }
 
-    /// Sets up a circuit, and queues a /G/ block or the request that serves as the grant (§3.1.1 (4)).
+    /// Sets up the circuit of a grant. Queues the grant for the sender, either as a /G/ block or, for the first chunk of an answer, as the
+    /// request itself (§3.1.1 (4)).
     fn grant(&mut self, grant: Grant) {
         let from = grant.at.as_ps().div_ceil(self.config.cycle.as_ps()) + steps::MAKE_GRANT;
         let kept = self.waiting[grant.token as usize].as_mut().expect("granted until its last");
@@ -391,7 +401,7 @@ impl SwitchStack {
     }
 }
 
-/// Returns the number of bytes of the answer to a request, or `None` if the message is not a request.
+/// Returns the number of bytes of the answer to a request, or `None` if the message is not a request that has an answer.
 fn answer_bytes(message: &MemoryMessage) -> Option<u32> {
     match &message.body {
         Body::Read { bytes, .. } => Some(u32::from(*bytes)),

@@ -1,7 +1,7 @@
-//! Nodes, links and a switch with one clock: those parts of figures 4 and 5 that take whole cycles.
+//! Testbed of nodes, links and one or two switches with a common clock. It simulates those parts of figures 4 and 5 that take whole cycles.
 //!
-//! A block takes [`steps::PCS_CYCLES`] in each PCS. PMA, transceivers and propagation do not take whole cycles. They
-//! are either added to the sum afterwards, as in table 1, or given as `wire` cycles.
+//! A block takes [`steps::PCS_CYCLES`] cycles in each PCS. The PMA, the transceivers and the propagation do not take whole cycles. Their
+//! time is either added to the simulated time afterwards, as in table 1 of the paper, or approximated by `wire` cycles.
 
 use super::{HostConfig, HostStack, SwitchConfig, SwitchStack, host::MemoryController};
 use crate::block::Block;
@@ -9,11 +9,11 @@ use crate::edm::{Demux, Mux, MuxPolicy};
 use std::collections::{BTreeMap, VecDeque};
 use unrack_protocol::edm::steps;
 
-/// Sending end of a link: the multiplexer, and the line to the other end.
+/// Sending end of a link: the multiplexer, and the blocks in flight to the other end.
 #[derive(Debug, Clone)]
 struct Sender {
     mux: Mux,
-    /// Blocks that the encoder has to send; when there are none, it sends idle blocks.
+    /// Blocks of frames that the encoder has to send. If there are none, the encoder sends idle blocks.
     frames: VecDeque<Block>,
     line: VecDeque<Block>,
 }
@@ -25,20 +25,20 @@ pub struct BlockInFlight {
     /// Index in [`Testbed::stars`].
     pub star: u8,
     pub node: u16,
-    /// Whether it was sent by the node to the switch.
+    /// Whether the block was sent by the node to the switch, and not by the switch to the node.
     pub up: bool,
     pub block: Block,
 }
 
-/// Memory that stores the data written to it and records the writes.
+/// Memory controller that stores the data written to it, and records each write.
 #[derive(Debug, Clone, Default)]
 pub struct RecordingMemory {
     bytes: BTreeMap<u64, u8>,
-    /// Writes that arrived, as (address, bytes, first, at).
+    /// Writes that arrived, as (address, number of bytes, first cycle, last cycle); see [`MemoryController::write`].
     pub writes: Vec<(u64, usize, u64, u64)>,
 }
 
-/// A switch, and the links of all nodes to it.
+/// A switch, and the links between this switch and all nodes.
 #[derive(Debug, Clone)]
 pub struct SwitchedLinks {
     pub switch: SwitchStack,
@@ -48,12 +48,13 @@ pub struct SwitchedLinks {
     demux_down: Vec<Demux>,
     is_cut: Vec<bool>,
     is_dead: bool,
-    /// Blocks that the decoders of the nodes got in the last cycle. The next field has those of the switch's ports.
+    /// For each node, the block that its decoder got in the last cycle. The next field has the blocks of the decoders at the switch's
+    /// ports.
     pub to_node: Vec<Block>,
     pub to_port: Vec<Block>,
 }
 
-/// Nodes with one switch or two switches (§3.3).
+/// Simulated nodes that are connected by one switch, or by two mirrored switches (§3.3).
 #[derive(Debug, Clone)]
 pub struct Testbed {
     now: u64,
@@ -61,7 +62,7 @@ pub struct Testbed {
     pub memory: Vec<RecordingMemory>,
     /// Switches with their links: one switch for each line of a node.
     pub stars: Vec<SwitchedLinks>,
-    /// Blocks other than idle that left multiplexers, which are recorded if this is `Some`.
+    /// If `Some`, record of all blocks, except idle ones, that multiplexers have sent.
     pub crossings: Option<Vec<BlockInFlight>>,
 }
 
@@ -77,8 +78,8 @@ impl Sender {
         }
     }
 
-    /// Processes one cycle. Returns whether the memory block was sent, the block that was sent, and the block that
-    /// left the far end.
+    /// Processes one cycle. Returns whether the offered memory block was sent, the block that was sent, and the block that arrives at the
+    /// far end.
     fn tick(&mut self, memory: Option<Block>) -> (bool, Block, Block) {
         let frame = self.mux.takes_frame_block().then(|| self.frames.pop_front().unwrap_or(Block::IDLE));
         let sent = self.mux.tick(frame, memory);
@@ -104,33 +105,34 @@ impl SwitchedLinks {
         }
     }
 
-    /// Queues blocks of frames for a node's encoder.
+    /// Queues blocks of frames at a node's encoder, to be sent to the switch.
     pub fn send_up(&mut self, node: u16, blocks: impl IntoIterator<Item = Block>) {
         self.up[usize::from(node)].frames.extend(blocks);
     }
 
-    /// Queues blocks of frames for the encoder of the switch's port.
+    /// Queues blocks of frames at the encoder of a switch's port, to be sent to the node.
     pub fn send_down(&mut self, node: u16, blocks: impl IntoIterator<Item = Block>) {
         self.down[usize::from(node)].frames.extend(blocks);
     }
 
-    /// Returns, for a node and for its port of the switch, whether the encoder gives a block in the next cycle.
+    /// Returns whether the encoder gives a block in the next cycle, for the node's encoder and for that of the node's port at the switch.
     pub fn takes_frame_blocks(&self, node: u16) -> [bool; 2] {
         let node = usize::from(node);
         [&self.up[node], &self.down[node]].map(|sender| sender.mux.takes_frame_block())
     }
 
-    /// Replaces the newest block on a node's line to the switch.
+    /// Replaces the block that a node sent to the switch last, for example to simulate a bit error.
     pub fn replace_up(&mut self, node: u16, replace: impl FnOnce(Block) -> Block) {
         replace_newest(&mut self.up[usize::from(node)], replace);
     }
 
-    /// Replaces the newest block on the switch's line to a node.
+    /// Replaces the block that the switch sent to a node last, for example to simulate a bit error.
     pub fn replace_down(&mut self, node: u16, replace: impl FnOnce(Block) -> Block) {
         replace_newest(&mut self.down[usize::from(node)], replace);
     }
 
-    /// Cuts a node's link. From now on neither end receives anything from the other, and blocks on the link are lost.
+    /// Cuts the link between a node and the switch. From now on, neither end receives blocks from the other, and the blocks in flight on
+    /// the link are lost.
     pub fn cut(&mut self, node: u16) {
         self.is_cut[usize::from(node)] = true;
     }
@@ -160,13 +162,13 @@ fn replace_newest(sender: &mut Sender, replace: impl FnOnce(Block) -> Block) {
 }
 
 impl Testbed {
-    /// Returns nodes that are configured as `host`, with different numbers, and a switch.
+    /// Returns a testbed with one switch. All nodes have the configuration `host`, apart from their numbers.
     pub fn new(switch: SwitchConfig, host: HostConfig, policy: MuxPolicy, wire: usize) -> Testbed {
         let hosts = each_node(switch, host, HostStack::new);
         Testbed::from_parts(hosts, vec![star(switch, policy, wire)])
     }
 
-    /// Returns nodes with two switches, to which all traffic is mirrored.
+    /// Returns a testbed with two switches. All nodes are mirrored: they send all traffic to both switches.
     pub fn mirrored(switch: SwitchConfig, host: HostConfig, policy: MuxPolicy, wire: usize) -> Testbed {
         let hosts = each_node(switch, host, HostStack::mirrored);
         Testbed::from_parts(hosts, vec![star(switch, policy, wire); 2])

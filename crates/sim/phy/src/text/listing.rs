@@ -1,21 +1,21 @@
-//! Listing of blocks, one per line: cycle, sync header (bit 1, bit 0), payload, name, meaning.
+//! Text listing of blocks, one per line: cycle, sync header (bit 1, then bit 0), payload, name, meaning.
 
 use crate::block::{Block, CONTROL, DATA, types};
 use crate::edm::Kind;
 use crate::edm::layout::{ControlFields, G, MS, MST, MT, N, Short, StartFields};
 
-/// Returns the line for a block. A data block is called `/D/`, because only its position shows whether it belongs to
-/// memory.
+/// Returns the line of the listing for a block. Every data block has the name `/D/`, because only the position of a data block shows
+/// whether it belongs to a memory message (/MD/).
 pub fn line(cycle: u64, block: Block) -> String {
     let (name, text) = describe(block);
     let line = format!("{cycle:>8}  {:02b} {:016x}  {name:<5} {text}", block.header, block.payload);
     line.trim_end().to_string()
 }
 
-/// Parses such a line. Returns `None` if it is empty. A word before the header must be a number.
+/// Parses a line of a listing. Returns `None` if the line is empty. A line may begin with a cycle number or directly with the sync header.
 ///
 /// # Errors
-/// Description of the word that is wrong or missing: the cycle, the sync header, or the payload.
+/// If the cycle, the sync header or the payload is wrong or missing. The error describes it.
 pub fn parse(line: &str) -> Result<Option<Block>, String> {
     let mut words = line.split('#').next().unwrap_or("").split_whitespace();
     let Some(first) = words.clone().next() else { return Ok(None) };
@@ -41,7 +41,7 @@ pub fn parse(line: &str) -> Result<Option<Block>, String> {
     Ok(Some(Block { header, payload }))
 }
 
-/// Returns the name of a block in EDM or in clause 49, and the meaning of its fields.
+/// Returns the name of a block, as in the EDM paper or in clause 49, and a description of the block's fields.
 pub fn describe(block: Block) -> (&'static str, String) {
     let Some(kind) = block.block_type() else {
         return if block.header == DATA { ("/D/", String::new()) } else { ("?", "bad sync header".into()) };

@@ -10,11 +10,12 @@ use std::fmt::Write;
 use std::ops::Range;
 use unrack_protocol::edm::steps::PCS_CYCLE;
 
-/// Number of cycles drawn before the first memory block and after the last one.
+/// Number of cycles that the picture shows before the first memory block and after the last one.
 const AROUND: u64 = 8;
-/// Maximum number of cycles that are drawn.
+/// Maximum number of cycles that the picture shows.
 const MOST: u64 = 400;
-/// Sizes in pixels: width of a cycle, height of a row, space above the first row and to the left, height of a block.
+/// Width of a cycle in pixels. The next constants are also in pixels: height of a row, space above the first row, space to the left, and
+/// height of a block.
 const CYCLE: u64 = 6;
 const ROW: u64 = 44;
 const TOP: u64 = 34;
@@ -53,15 +54,15 @@ impl BlockOwner {
     }
 }
 
-/// A drawn block, with the text above it.
+/// A block in the picture, with the text above it.
 struct DrawnBlock {
     cycle: u64,
     owner: BlockOwner,
     says: Option<String>,
 }
 
-/// Draws the links of `nodes` nodes, from shortly before the first memory block until shortly after the last one, but
-/// at most 400 cycles.
+/// Returns a picture of the blocks on the links of `nodes` nodes, as SVG. It shows the cycles from shortly before the first memory block
+/// until shortly after the last one, but at most 400 cycles.
 pub fn draw(crossings: &[BlockInFlight], nodes: u16, policy: MuxPolicy) -> String {
     let ways: Vec<(u16, bool)> = (0..nodes).flat_map(|node| [(node, true), (node, false)]).collect();
     let rows: Vec<Vec<DrawnBlock>> = ways.iter().map(|way| cells(crossings, *way, policy)).collect();
@@ -91,7 +92,7 @@ fn cells(crossings: &[BlockInFlight], (node, up): (u16, bool), policy: MuxPolicy
     let mut next = None;
     let mut in_data = false;
     for crossing in crossings.iter().filter(|crossing| (crossing.node, crossing.up) == (node, up)) {
-        // A receiver gets a block in every cycle, so the blocks between crossings are idle.
+        // A receiver gets a block in every cycle. Idle blocks are not recorded, so they are inserted between the recorded blocks.
         (next.unwrap_or(crossing.cycle)..crossing.cycle).for_each(|_| _ = demux.tick(Block::IDLE));
         next = Some(crossing.cycle + 1);
         let block = crossing.block;
@@ -111,7 +112,7 @@ fn cells(crossings: &[BlockInFlight], (node, up): (u16, bool), policy: MuxPolicy
     cells
 }
 
-/// Returns the owner and the name of a memory block that begins a message or is a whole one.
+/// Returns the owner and the name of a memory block that begins a message or is a whole message. Returns `None` for other blocks.
 fn message(block: Block) -> Option<(BlockOwner, String)> {
     let named = |kind: Kind| match kind {
         Kind::Read => (BlockOwner::Control, "RREQ"),

@@ -1,4 +1,5 @@
-//! Script of items to send, one per line: a verb, and `name=value` for each of its parameters.
+//! Text script of blocks, frames, messages and requests to send, one per line. A line is a verb followed by `name=value` for each of the
+//! verb's parameters.
 //!
 //! ```text
 //! frame hex=0180c2…  or  frame bytes=64        contents without FCS; of `bytes`, 00 01 02 …
@@ -28,15 +29,15 @@ pub enum Item {
     Grant(ControlFields),
 }
 
-/// Maximum number of idle blocks of one line.
+/// Maximum number of idle blocks that one line of a script can request.
 const MOST_IDLE: u64 = 1 << 20;
 
-/// A parsed line. Every value in it must be taken, otherwise the line is refused.
+/// Fields of a script line. The caller takes the values that the verb has; [`Fields::finish`] refuses the line if any value was not taken.
 #[derive(Debug)]
 pub struct Fields<'a> {
     pub verb: &'a str,
     values: Vec<(&'a str, &'a str)>,
-    /// Names that were asked for so far.
+    /// Names of the values that the caller has asked for so far.
     asked: Vec<String>,
 }
 
@@ -70,7 +71,7 @@ impl<'a> Fields<'a> {
         Some(self.values.remove(at).1)
     }
 
-    /// Takes a number of at most `most`, decimal or hex.
+    /// Takes the value `name`, a decimal or hex number of at most `most`.
     ///
     /// # Errors
     /// Description of the error: the name is missing, or its value is not a number or is above `most`.
@@ -84,7 +85,7 @@ impl<'a> Fields<'a> {
         if number > most { Err(format!("{name}={text} is above {most}")) } else { Ok(number) }
     }
 
-    /// Takes a number, or returns `default` if the name is missing.
+    /// Takes the value `name`, a number of at most `most`. Returns `default` if the line has no such value.
     ///
     /// # Errors
     /// Description of the error: the value is not a number, or is above `most`.
@@ -96,7 +97,7 @@ impl<'a> Fields<'a> {
         Ok(default)
     }
 
-    /// Takes at most `most` bytes in hex. Returns no bytes if the name is missing.
+    /// Takes the value `name`, at most `most` bytes in hex. Returns an empty vector if the line has no such value.
     ///
     /// # Errors
     /// Description of the error: the value is not hex with two digits per byte, or is longer than `most` bytes.
@@ -111,7 +112,7 @@ impl<'a> Fields<'a> {
         if bytes.len() > most { Err(format!("{name}= is longer than {most} bytes")) } else { Ok(bytes) }
     }
 
-    /// Returns whether there is a value with this name that was not taken yet.
+    /// Returns whether the line has a value with this name that the caller has not taken yet.
     pub fn has(&self, name: &str) -> bool {
         self.values.iter().any(|(known, _)| *known == name)
     }
@@ -119,7 +120,7 @@ impl<'a> Fields<'a> {
     /// Verifies that every value was taken.
     ///
     /// # Errors
-    /// Description of the first value that was not taken, with the name that was probably meant.
+    /// If the caller has not taken all values. The error describes the first such value, and suggests the name that was probably meant.
     pub fn finish(self) -> Result<(), String> {
         match self.values.first() {
             Some((name, _)) => {
@@ -179,7 +180,7 @@ pub fn frame(fields: &mut Fields) -> Result<Vec<u8>, String> {
 const VERBS: [&str; 10] =
     ["frame", "idle", "read", "write", "cas", "add", "swap", "response", "notify", "grant"];
 
-/// Takes the address and the parameters of a request, or a response.
+/// Takes the body of a message: the address and the parameters of a request, or the data of a response.
 ///
 /// # Errors
 /// Description of the error: the verb does not name a message, a required value is missing, or a value is malformed or

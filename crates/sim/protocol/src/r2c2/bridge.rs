@@ -1,9 +1,8 @@
-//! Bridge between a rack and a switched network (§6). It puts R2C2 packets into Ethernet frames, and frames of outside
-//! hosts into R2C2 packets.
+//! Bridge between an R2C2 rack and a switched Ethernet network (§6). The bridge encapsulates R2C2 packets in Ethernet frames, and it
+//! encapsulates the Ethernet frames of hosts outside the rack in R2C2 packets.
 //!
-//! **A packet in a frame** crosses a link of the rack that leads through switches. The frame's header is followed by
-//! the number of bytes that come after it, which is needed because short frames are padded. Then comes the content of
-//! a tunnel datagram ([`Tunnel`]):
+//! **An R2C2 packet in an Ethernet frame** crosses a link of the rack that leads through Ethernet switches. The frame's header is followed
+//! by a length field, because Ethernet pads short frames. The length field is followed by the content of a tunnel datagram ([`Tunnel`]):
 //!
 //! | bytes | |
 //! |---|---|
@@ -13,10 +12,10 @@
 //! | 16-31 | the header of a tunnel |
 //! | 32-.. | the packet |
 //!
-//! **A frame in a packet** crosses the rack from one gateway to another, unchanged, as the payload of a packet of
-//! [`Kind::Frame`](super::packet::Kind). A gateway learns behind which other gateway a host is, as switches do
-//! ([`Stations`]). Frames to a group or to an unknown host go to all gateways. Frames are not fragmented; therefore
-//! hosts behind a gateway have an MTU of [`most_mtu`].
+//! **An Ethernet frame in an R2C2 packet** crosses the rack from one gateway to another, unchanged, as the payload of a packet of
+//! [`Kind::Frame`](super::packet::Kind). A gateway learns from source addresses behind which other gateway each outside host is, as an
+//! Ethernet switch learns ports ([`Stations`]). A gateway sends frames for a group address or an unknown host to all gateways. Gateways do
+//! not fragment frames; therefore hosts behind a gateway must use an MTU of at most [`most_mtu`].
 
 use super::packet::Malformed;
 use super::tunnel::{TUNNEL_HEADER, Tunnel};
@@ -27,7 +26,7 @@ use unrack_units::Time;
 pub const ETHERTYPE: u16 = 0x88B5;
 /// Bytes of an Ethernet frame before its payload.
 pub const FRAME_HEADER: usize = 14;
-/// Bytes of a frame before the R2C2 packet in it.
+/// Number of bytes of an Ethernet frame that precede the R2C2 packet in it.
 pub const ENCAPSULATION: usize = FRAME_HEADER + 2 + TUNNEL_HEADER;
 
 /// Ethernet address.
@@ -35,13 +34,13 @@ pub const ENCAPSULATION: usize = FRAME_HEADER + 2 + TUNNEL_HEADER;
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// Returns the address of a node of a rack: locally administered, with the node's number.
+    /// Returns the Ethernet address of a node of the rack. The address is locally administered and contains the node's number.
     pub fn of_node(node: u16) -> Mac {
         let [high, low] = node.to_be_bytes();
         Mac([0x02, 0x52, 0xC2, 0, high, low])
     }
 
-    /// Returns whether it is the address of a group (multicast or broadcast).
+    /// Returns whether this is a group address (multicast or broadcast).
     pub fn is_group(self) -> bool {
         self.0[0] & 1 == 1
     }
@@ -50,19 +49,19 @@ impl Mac {
 /// Destination and source of a frame.
 pub type FrameEnds = (Mac, Mac);
 
-/// Returns destination and source of a frame. `None` if it is shorter than its header.
+/// Returns the destination and source addresses of a frame, or `None` if the frame is shorter than an Ethernet header.
 pub fn ends(frame: &[u8]) -> Option<FrameEnds> {
     let header: &[u8; FRAME_HEADER] = frame.first_chunk()?;
     Some((Mac(*header.first_chunk()?), Mac(*header[6..].first_chunk()?)))
 }
 
-/// Returns the MTU, in bytes, for hosts behind a gateway of a rack whose packets have room for `payload` bytes.
+/// Returns the MTU, in bytes, for the Ethernet hosts behind a gateway of a rack whose R2C2 packets carry up to `payload` bytes of payload.
 pub fn most_mtu(payload: u64) -> u64 {
     payload.saturating_sub(FRAME_HEADER as u64)
 }
 
-/// Returns the bytes that precede a packet of `packet` bytes in a frame, or `None` if the packet is too long for a
-/// frame.
+/// Returns the headers that precede an R2C2 packet of `packet` bytes in an Ethernet frame, or `None` if the packet is too long for the
+/// length field.
 pub fn encapsulate((dst, src): FrameEnds, tunnel: Tunnel, packet: usize) -> Option<[u8; ENCAPSULATION]> {
     let length = u16::try_from(TUNNEL_HEADER + packet).ok()?;
     let mut header = [0; ENCAPSULATION];
@@ -74,10 +73,11 @@ pub fn encapsulate((dst, src): FrameEnds, tunnel: Tunnel, packet: usize) -> Opti
     Some(header)
 }
 
-/// Returns the packet in a frame, and the link that the packet crosses.
+/// Returns the R2C2 packet that an Ethernet frame contains, with the frame's addresses and the tunnel header, which names the link that the
+/// packet crosses.
 ///
 /// # Errors
-/// If the frame is too short, or does not contain an encapsulated packet.
+/// If the frame is too short, or does not contain an encapsulated R2C2 packet.
 pub fn decapsulate(frame: &[u8]) -> Result<(FrameEnds, Tunnel, &[u8]), Malformed> {
     let ends = ends(frame).ok_or(Malformed::Length)?;
     if frame[12..14] != ETHERTYPE.to_be_bytes() {
@@ -89,18 +89,18 @@ pub fn decapsulate(frame: &[u8]) -> Result<(FrameEnds, Tunnel, &[u8]), Malformed
     Ok((ends, tunnel, packet))
 }
 
-/// Hosts that a gateway knows, each with the gateway behind which it is.
+/// Outside hosts that a gateway knows: maps each host's Ethernet address to the gateway behind which the host is.
 #[derive(Debug, Clone, Default)]
 pub struct Stations(HashMap<Mac, (u16, Time)>);
 
-/// Time after which a host is forgotten if no frame of it arrives, as in IEEE 802.1D.
+/// Time after which a gateway forgets a host if no frame from that host arrives, as in IEEE 802.1D.
 const AGEING: Time = Time::from_us(300_000_000);
-/// Maximum number of hosts that are remembered. A host that invents addresses can fill the table, but the only effect
-/// is that the gateway sends frames to all gateways.
+/// Maximum number of hosts that a gateway remembers. A host that invents source addresses can fill the table, but the only effect is that
+/// the gateway then sends frames for hosts that are not in the table to all gateways.
 const MOST_STATIONS: usize = 4_096;
 
 impl Stations {
-    /// Records that the source of a frame is behind this gateway.
+    /// Records that the host with the frame's source address is behind the gateway `gateway`.
     pub fn learn(&mut self, now: Time, frame: &[u8], gateway: u16) {
         let Some((_, src)) = ends(frame).filter(|(_, src)| !src.is_group()) else { return };
         if self.0.len() >= MOST_STATIONS && !self.0.contains_key(&src) {
@@ -111,7 +111,7 @@ impl Stations {
         }
     }
 
-    /// Returns the gateway behind which a frame's destination is, or `None` if that is unknown or a group.
+    /// Returns the gateway behind which a frame's destination host is, or `None` if the destination is a group address or an unknown host.
     pub fn gateway_of(&self, now: Time, frame: &[u8]) -> Option<u16> {
         let (dst, _) = ends(frame).filter(|(dst, _)| !dst.is_group())?;
         self.0.get(&dst).filter(|(_, heard)| *heard + AGEING > now).map(|(gateway, _)| *gateway)
@@ -128,7 +128,7 @@ mod tests {
     }
 
     proptest! {
-        /// Packets can be decoded from frames, whatever the padding.
+        /// An R2C2 packet in an Ethernet frame can be decoded again, however many bytes of padding the frame has.
         #[test]
         fn packets_in_frames_read_back(
             rack: u64, link: u32, packet in prop::collection::vec(any::<u8>(), 0..100), filling in 0usize..50, nodes: (u16, u16),
@@ -141,7 +141,7 @@ mod tests {
             prop_assert!(decapsulate(&frame[..ENCAPSULATION + packet.len() - 1]).is_err());
         }
 
-        /// Arbitrary bytes are either decoded correctly or refused.
+        /// Arbitrary bytes in place of a frame are either decoded correctly or refused.
         #[test]
         fn nonsense_is_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..80), seal in 0u8..3) {
             if bytes.len() > 18 && seal > 0 {

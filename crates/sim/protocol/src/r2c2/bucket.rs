@@ -2,12 +2,12 @@
 
 use unrack_units::Time;
 
-/// Token bucket that limits a flow to its rate, plus a burst of up to `depth` bytes.
+/// Token bucket that limits a flow to an average rate of `kbps` Kb/s, and allows bursts of up to `depth` bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenBucket {
     kbps: u32,
     depth: u32,
-    /// Time at which the tokens of all bytes sent so far will have come in at this rate.
+    /// Time at which the bucket will have earned, at the current rate, the tokens for all bytes that the flow has sent so far.
     paid: Time,
 }
 
@@ -27,21 +27,21 @@ impl TokenBucket {
         self.depth = depth;
     }
 
-    /// Returns when `bytes` may be sent, or `None` if never at this rate. A full bucket lets even a packet pass that
-    /// is larger than its depth.
+    /// Returns the earliest time at which the flow may send `bytes` bytes, or `None` if the rate is 0, so that it never may. A full bucket
+    /// admits even a packet that is larger than the bucket's depth.
     pub fn ready_at(&self, bytes: u32) -> Option<Time> {
         let credit = self.time_of(self.depth.saturating_sub(bytes))?;
         Some(self.paid.saturating_sub(credit))
     }
 
-    /// Takes the tokens of `bytes` sent now.
+    /// Takes the tokens for `bytes` bytes, which the flow sends now.
     pub fn take(&mut self, now: Time, bytes: u32) {
         if let Some(time) = self.time_of(bytes) {
             self.paid = self.paid.max(now) + time;
         }
     }
 
-    /// Sets the rate from now on. The debt of bytes already sent is paid off at the new rate.
+    /// Sets the rate from now on. Tokens that the flow still owes for bytes already sent are earned at the new rate.
     pub fn set_rate(&mut self, now: Time, kbps: u32) {
         let debt = u128::from(self.paid.saturating_sub(now).as_ps()) * u128::from(self.kbps);
         self.kbps = kbps;
@@ -57,7 +57,7 @@ impl TokenBucket {
     }
 }
 
-/// Maximum debt, in ps: one day, which no rate in use reaches.
+/// Maximum time, in ps, that the bucket needs to earn the tokens that a flow owes: one day, which is never reached at the rates in use.
 const MOST_DEBT: u128 = 86_400_000_000_000_000;
 
 #[cfg(test)]
@@ -66,7 +66,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// However the rate changes, no more bytes leave in any interval than the rate allows and the bucket holds.
+        /// However the rate of a flow changes, the flow sends in any interval at most the bytes that its rate allows plus the depth of its
+        /// bucket.
         #[test]
         fn no_more_leaves_than_comes_in(steps in prop::collection::vec((1u32..2_000, 1_000u32..10_000_000, 0u64..3_000_000), 1..80)) {
             const DEPTH: u32 = 3_000;

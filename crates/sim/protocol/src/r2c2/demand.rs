@@ -1,4 +1,5 @@
-//! Demand of a flow (§3.3.2, eq. 1), estimated from its sending rate and the bytes that wait at its sender.
+//! Demand of a flow (§3.3.2, eq. 1): the rate that the flow could use. Its source estimates the demand from the flow's sending rate and
+//! from the bytes that wait at the source.
 
 use super::rates::UNLIMITED;
 use unrack_units::{Bytes, Time};
@@ -6,25 +7,25 @@ use unrack_units::{Bytes, Time};
 /// Demand of one flow, as its sender sees it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Demand {
-    /// Weight of a new observation in the moving average.
+    /// Weight of a new observation in the moving average of the demand.
     gain: f64,
     kbps: Option<f64>,
-    /// Demand that was announced to other nodes last, or [`UNLIMITED`] if none was.
+    /// Demand that the source announced to other nodes last, or [`UNLIMITED`] if it has announced none.
     told_kbps: u32,
 }
 
 impl Demand {
-    /// Creates the demand of a new flow. `gain`, above 0 and at most 1, is the weight of a new observation.
+    /// Creates the demand estimate of a new flow. `gain`, above 0 and at most 1, is the weight of a new observation in the moving average.
     pub fn new(gain: f64) -> Demand {
         Demand { gain, kbps: None, told_kbps: UNLIMITED }
     }
 
-    /// Updates the demand after a period in which the flow sent `sent` and at whose end `waiting` was left. Returns
-    /// the demand to announce, if any: one that is below the flow's allocation and differs from the announced one, or
-    /// [`UNLIMITED`] if the flow is no longer limited to what it announced.
+    /// Updates the demand after a period in which the flow sent `sent` bytes; `waiting` bytes were left to send at the end of the period.
+    /// Returns the demand that the source should announce, if any. That is a demand below the flow's allocated rate that differs from the
+    /// last announcement, or [`UNLIMITED`] if the announced demand no longer limits the flow.
     ///
-    /// Departure: in the paper, r is the allocation, so that a demand could never be below it. Here r is the rate at
-    /// which the flow sent, which equals the allocation whenever bytes wait.
+    /// Departure: in the paper, r is the rate allocated to the flow, so that the estimated demand could never be below the allocation. Here
+    /// r is the rate at which the flow actually sent, which equals the allocation whenever bytes wait.
     pub fn observe(
         &mut self,
         sent: Bytes,
@@ -55,7 +56,7 @@ impl Demand {
     }
 }
 
-/// Reciprocal of the tolerance, because differences below a sixteenth are not worth a broadcast.
+/// Reciprocal of the relative change of a demand that is worth a broadcast: smaller changes than a sixteenth are not announced.
 const TOLERANCE: u32 = 16;
 
 #[cfg(test)]
@@ -64,7 +65,7 @@ mod tests {
 
     const PERIOD: Time = Time::from_us(500);
 
-    /// Returns the bytes that a flow with a supply of 1 Gb/s sends at this allocation.
+    /// Returns the bytes that a flow sends in one period at the allocated rate `kbps`, if its program supplies 1 Gb/s.
     fn sent(kbps: u32) -> Bytes {
         Bytes::new(u64::from(kbps.min(1_000_000)) * 500 / 8_000)
     }

@@ -1,20 +1,21 @@
-//! Program at a flow's source, and the bytes that it has supplied so far (§3.3.2: host-limited flows).
+//! Model of the program at a flow's source, and of the bytes that this program has supplied to the flow so far (§3.3.2: host-limited
+//! flows).
 
 use unrack_units::{Bytes, Rate, Time};
 
-/// Bytes that a program supplies to a flow, over time.
+/// Model of how many bytes a program has supplied to a flow at a given time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProgramBytes {
-    /// Rate of supply, or `None` if all bytes are available at once.
+    /// Rate at which the program supplies bytes, or `None` if all bytes are available at once.
     rate: Option<Rate>,
     /// Time since which `rate` holds.
     since: Time,
-    /// Bytes supplied before `since`.
+    /// Bytes that the program supplied before `since`.
     before: u64,
 }
 
 impl ProgramBytes {
-    /// Creates a program that supplies a flow's bytes at this rate from now on, or all at once if there is no rate.
+    /// Creates the model of a program that supplies a flow's bytes at `rate` from time `now` on, or all bytes at once if there is no rate.
     pub fn new(rate: Option<Rate>, now: Time) -> ProgramBytes {
         ProgramBytes { rate, since: now, before: 0 }
     }
@@ -24,7 +25,7 @@ impl ProgramBytes {
         self.rate
     }
 
-    /// Returns the program with another rate from now on.
+    /// Returns the same program, which supplies bytes at another rate from now on.
     pub fn at(self, rate: Option<Rate>, now: Time) -> ProgramBytes {
         ProgramBytes { rate, since: now, before: self.given(u64::MAX, now) }
     }
@@ -36,7 +37,7 @@ impl ProgramBytes {
         bytes.min(self.before.saturating_add(u64::try_from(since).unwrap_or(u64::MAX)))
     }
 
-    /// Returns when the program has supplied `bytes`, or `None` if all bytes were available from the start.
+    /// Returns the time at which the program will have supplied `bytes` bytes, or `None` if all bytes were available from the start.
     pub fn has(&self, bytes: u64) -> Option<Time> {
         let missing = bytes.saturating_sub(self.before);
         let time = self.rate?.transmit(Bytes::new(missing));
@@ -50,8 +51,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// At the time that it announces for a number of bytes, a program has supplied at least these bytes. A change
-        /// of the rate takes none of them back.
+        /// At the time that [`ProgramBytes::has`] returns for a number of bytes, the program has supplied at least these bytes. A change of
+        /// the program's rate does not reduce the number of bytes supplied so far.
         #[test]
         fn it_gives_what_it_says(
             bps in 1_000u64..100_000_000_000, then in prop::option::of(1_000u64..1_000_000_000), bytes in 1u64..1 << 30, us in 0u64..1_000_000,

@@ -1,42 +1,43 @@
 //! Failure detection by keep-alives (§3.2 does not specify how failures are discovered).
 //!
-//! Neighbours send keep-alives to each other ([`Hello`](super::packet::Hello)). The node at the receiving end of a
-//! link reports whether anything arrives over it, with a version that counts the changes. Neighbours pass on the
-//! states that are new to them. The newest state therefore reaches all nodes even if packets are lost, and the failure
-//! of a node is reported by its neighbours.
+//! Neighbours send keep-alives to each other ([`Hello`](super::packet::Hello)). The node at the receiving end of a link reports whether
+//! packets arrive over the link. A report has a version, which counts the changes between up and down. Every node passes reports that are
+//! new to it on to its neighbours. Therefore the newest state of each link reaches all nodes even if packets are lost, and the neighbours
+//! of a failed node report its failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use unrack_rack::graph::Graph;
 use unrack_units::Time;
 
-/// State of a link, as reported by the node at its receiving end.
+/// State of a link, as the node at the receiving end of the link reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkState {
     pub link: u32,
-    /// Number of changes of state. An odd number means that the link is down; 0, that it has always been up.
+    /// Number of times that the link has changed between up and down. An odd number means that the link is down; 0 means that it has always
+    /// been up.
     pub version: u32,
 }
 
-/// Known states of links.
+/// States of the rack's links, as far as one node knows them.
 #[derive(Debug, Clone, Default)]
 pub struct LinkStates {
-    /// Versions of links that failed at least once.
+    /// Newest known version of each link that has failed at least once.
     versions: BTreeMap<u32, u32>,
     has_news: bool,
 }
 
 impl LinkStates {
-    /// Handles a state that a neighbour passes on.
+    /// Handles a link's state that a neighbour has passed on.
     pub fn hear(&mut self, LinkState { link, version }: LinkState) {
-        // The largest version that is accepted is even, so that a link counts as up if its version is so large that no
-        // node could have reached it by counting.
+        // The largest version that a node accepts is even. Therefore a forged or damaged version that no node could have reached by
+        // counting leaves the link up.
         if version > self.version(link) && version < u32::MAX {
             self.versions.insert(link, version);
             self.has_news = true;
         }
     }
 
-    /// Records the state of a link, as reported by this node at its receiving end.
+    /// Records the state of a link whose receiving end is this node, as this node has observed it.
     pub fn say(&mut self, link: u32, is_down: bool) {
         if self.is_down(link) != is_down {
             self.hear(LinkState { link, version: self.version(link).saturating_add(1) });
@@ -52,28 +53,28 @@ impl LinkStates {
         self.version(link) % 2 == 1
     }
 
-    /// Returns whether any state has changed since the last call.
+    /// Returns whether the state of any link has changed since the last call.
     pub fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.has_news)
     }
 
-    /// Returns all states to pass on.
+    /// Returns the link states that the node passes on to its neighbours.
     pub fn all(&self) -> Vec<LinkState> {
         self.versions.iter().map(|(link, version)| LinkState { link: *link, version: *version }).collect()
     }
 
-    /// Returns the links of all cables that are down in either direction, because a failed node cannot report its own
-    /// direction.
+    /// Returns the links to avoid. If one direction of a cable is down, the result contains the links of both directions, because a failed
+    /// node cannot report the direction that it receives.
     pub fn down<'a>(&'a self, graph: &'a Graph) -> BTreeSet<u32> {
         let down = self.versions.keys().filter(|link| self.is_down(**link));
         down.flat_map(|link| [*link, graph.reverse(*link)]).collect()
     }
 }
 
-/// Number of missing keep-alives after which a link is reported down.
+/// Number of missing keep-alives after which a node reports a link as down.
 const MOST_MISSED: u64 = 10;
 
-/// Times at which a node last received anything from its neighbours, by port.
+/// Time at which a node last received a packet from each neighbour, by the node's port.
 #[derive(Debug, Clone)]
 pub struct Neighbours {
     interval: Time,
@@ -82,18 +83,19 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// Creates the record as if all neighbours had just sent something. `interval` is the time between keep-alives.
+    /// Creates the record of a node with `ports` ports, as if a packet had just arrived from every neighbour. `interval` is the time
+    /// between keep-alives.
     pub fn new(now: Time, ports: usize, interval: Time) -> Neighbours {
         Neighbours { interval, heard: vec![now; ports], looked: now }
     }
 
-    /// Records that something arrived at a port.
+    /// Records that a packet arrived at a port.
     pub fn heard(&mut self, now: Time, port: usize) {
         self.heard[port] = now;
     }
 
-    /// Checks whether this node itself polls late; to be called once per interval. A late node has not yet processed
-    /// packets that arrived in time, so it must not report its neighbours.
+    /// Checks whether this node itself is running late; the caller must call this once per interval. A node that runs late has not yet
+    /// processed packets that arrived in time, so it must not report its neighbours as silent.
     pub fn look(&mut self, now: Time) {
         if now > self.looked + self.interval * 2 {
             self.heard.fill(now);
@@ -101,7 +103,7 @@ impl Neighbours {
         self.looked = now;
     }
 
-    /// Returns whether a neighbour has been silent for too long.
+    /// Returns whether the neighbour at this port has been silent for so long that its link counts as down.
     pub fn is_silent(&self, now: Time, port: usize) -> bool {
         now >= self.heard[port] + self.interval * MOST_MISSED
     }
@@ -113,8 +115,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// All nodes that heard the same states know the same, in whatever order they heard them. The node at the
-        /// receiving end of a link has the last word, whatever others reported.
+        /// Nodes that have received the same link states agree on them, whatever the order in which the states arrived. The node at the
+        /// receiving end of a link can always correct the state that other nodes have reported.
         #[test]
         fn what_is_newest_is_known(
             said in prop::collection::vec((0u32..4, any::<u32>()), 0..20), swapped in any::<prop::sample::Index>(), is_down: bool,

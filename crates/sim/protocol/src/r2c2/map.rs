@@ -1,7 +1,8 @@
-//! Topology as nodes know it: the links that are not known to be down, with their routes, trees and weights.
+//! Topology as nodes know it: the links that are not known to be down, and the routes, broadcast trees and link shares that these links
+//! allow.
 //!
-//! The remaining links have separate numbers here, and so have the ports of a node. Rates and weights use these
-//! numbers.
+//! If links are down, the remaining links and the remaining ports of each node are renumbered from 0. Rates and weights use the new
+//! numbers, not those of the whole rack.
 
 use super::Routing;
 use super::packet::Route;
@@ -11,15 +12,16 @@ use super::weights::{FlowPaths, Weights};
 use std::sync::Arc;
 use unrack_rack::graph::{FAR, Graph};
 
-/// Routes, trees and weights of a rack without its failed links.
+/// Routes, broadcast trees and link shares of flows in a rack without its failed links.
 pub struct RackMap {
     whole: Arc<Graph>,
     graph: Arc<Graph>,
-    /// Number of each link of `graph` in the whole rack, or `None` if no link is down.
+    /// For each link of `graph`, the number that the link has in the whole rack. `None` if no link is down, because the numbers are then
+    /// the same.
     links: Option<Vec<u32>>,
-    /// Connected component of each node, named by its smallest node.
+    /// Connected component of each node. A component is identified by the smallest number of its nodes.
     part: Vec<u32>,
-    /// Whether the longest of all shortest paths fits into the route of a packet.
+    /// Whether the longest of the shortest paths between nodes fits into the route field of a packet.
     is_short: bool,
     trees: Trees,
     router: Router,
@@ -27,12 +29,12 @@ pub struct RackMap {
 }
 
 impl RackMap {
-    /// Creates the map of a rack without failures, with `trees` broadcast trees for each source.
+    /// Creates the map of a rack whose links are all up, with `trees` broadcast trees for each source.
     pub fn whole(whole: &Arc<Graph>, trees: u8) -> RackMap {
         RackMap::new(whole, whole.clone(), None, trees)
     }
 
-    /// Returns the map without the links for which `down` returns `true`.
+    /// Returns the map of the rack without the links for which `down` returns `true`.
     pub fn without(&self, down: impl Fn(u32) -> bool) -> RackMap {
         let trees = self.trees.count();
         if !(0..self.whole.links()).any(&down) {
@@ -55,7 +57,7 @@ impl RackMap {
         }
     }
 
-    /// Returns the remaining links, as numbered in the whole rack.
+    /// Returns the links that are not down, with their numbers in the whole rack.
     pub fn links(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.graph.links()).map(|link| self.in_whole(link))
     }
@@ -70,8 +72,8 @@ impl RackMap {
         self.part[src as usize] == self.part[dst as usize] && (self.is_short || fits())
     }
 
-    /// Returns `routing` if it can be used, and spraying otherwise. Some routings need dimensions, which a torus with
-    /// failures does not have, or paths to all nodes.
+    /// Returns `routing` if the remaining links allow it, and spraying otherwise. Some routings need the regular dimensions of a torus,
+    /// which a torus with failed links lacks, and some need paths to all nodes.
     pub fn usable(&self, routing: Routing) -> Routing {
         let is_usable = match (&self.links, routing) {
             (None, _) => true,
@@ -84,7 +86,7 @@ impl RackMap {
         if is_usable { routing } else { Routing::Spraying }
     }
 
-    /// Draws the route of a packet, if there is one.
+    /// Randomly chooses a route for a packet among the paths of its flow. Returns `None` if no path leads to the destination.
     pub fn draw(&mut self, ways: FlowPaths, random: &mut impl FnMut() -> u64) -> Option<Route> {
         if !self.leads(ways.src, ways.dst) {
             return None;
@@ -103,7 +105,8 @@ impl RackMap {
         Some(in_whole)
     }
 
-    /// Returns the links by which a node forwards a broadcast of `src` along a tree, as numbered in the whole rack.
+    /// Returns the links by which `node` forwards a broadcast that node `src` sent along the tree `tree`. The links have their numbers in
+    /// the whole rack.
     pub fn onward(&mut self, node: u32, src: u32, tree: u8) -> impl Iterator<Item = u32> + use<> {
         let mask = self.trees.ports(node, src, tree);
         let first = self.graph.links_of(node).start;

@@ -1,7 +1,7 @@
 //! R2C2: a network stack for rack-scale computers (Costa et al., SIGCOMM 2015).
 //!
-//! Every node learns of all flows in the rack from broadcasts. It can therefore compute the fair rates of its own
-//! flows without probing the network.
+//! Every node learns of all flows in the rack from broadcasts. Therefore a node can compute the fair rates of the flows that it sends
+//! without probing the network.
 //!
 //! | module | holds |
 //! |---|---|

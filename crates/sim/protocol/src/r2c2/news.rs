@@ -9,7 +9,7 @@ use unrack_units::Time;
 pub enum BroadcastContent {
     /// State of one flow.
     Flow(Broadcast),
-    /// Chosen routings (§3.4), by the number of the list that contains them.
+    /// Announcement of routings that node `src` has chosen for flows (§3.4). `number` identifies the list of these routings.
     Routings { src: u16, tree: u8, number: u32 },
 }
 
@@ -30,7 +30,7 @@ impl BroadcastContent {
         }
     }
 
-    /// Returns the same broadcast, sent along another of its source's trees.
+    /// Returns the same broadcast, to be sent along another broadcast tree of its source.
     pub fn along(self, tree: u8) -> BroadcastContent {
         match self {
             BroadcastContent::Flow(told) => BroadcastContent::Flow(Broadcast { tree, ..told }),
@@ -40,7 +40,7 @@ impl BroadcastContent {
         }
     }
 
-    /// Returns whether the two have the same content, so that repeating one also repeats the other.
+    /// Returns whether the two broadcasts have the same content, so that a resent copy of one also replaces the other.
     pub fn is_like(self, other: BroadcastContent) -> bool {
         match (self, other) {
             (BroadcastContent::Flow(one), BroadcastContent::Flow(other)) => {
@@ -50,7 +50,7 @@ impl BroadcastContent {
         }
     }
 
-    /// Returns whether a node that received this broadcast does not need the other any more.
+    /// Returns whether this broadcast makes the other one unnecessary for a node that receives this one.
     fn replaces(self, other: BroadcastContent) -> bool {
         let is_over = match (self, other) {
             (BroadcastContent::Flow(end), BroadcastContent::Flow(other)) => {
@@ -62,28 +62,28 @@ impl BroadcastContent {
     }
 }
 
-/// Reports of other nodes' broadcasts that this node had to drop. Each is kept until a broadcast with the same or
-/// newer content arrives.
+/// Reports of lost broadcasts: this node had to drop broadcasts of other nodes, and asks the source of each to send the broadcast again.
+/// The node keeps each report until a broadcast with the same or newer content arrives.
 ///
-/// Departure: the paper does not specify what happens when a report is lost as well. Here it is sent again after a
-/// timeout, which doubles each time, until TCP would give up.
+/// Departure: the paper does not specify what happens when a report is lost as well. Here the node sends the report again after a timeout.
+/// The timeout doubles each time, and the node gives up after as many timeouts as TCP would.
 #[derive(Debug, Clone, Default)]
 pub struct Reports(Vec<FlowReport>);
 
 #[derive(Debug, Clone)]
 struct FlowReport {
     news: BroadcastContent,
-    /// Time at which the report is sent again.
+    /// Time at which the node sends the report again.
     at: Time,
     silence: TimeoutCount,
 }
 
-/// Maximum number of reports that are kept. Reports beyond it are sent only once.
+/// Maximum number of reports that a node keeps. If a node has more reports, it sends each additional one only once.
 const MOST: usize = 1_024;
 
 impl Reports {
-    /// Records that the node had to drop a broadcast. Returns whether to report it to the source now; if so,
-    /// [`Reports::poll`] must be called after `timeout`.
+    /// Records that the node had to drop a broadcast. Returns whether the node should report the loss to the broadcast's source now. If so,
+    /// the caller must call [`Reports::poll`] after `timeout`.
     pub fn dropped(&mut self, now: Time, timeout: Time, news: BroadcastContent) -> bool {
         let is_open = self.0.iter().any(|open| open.news.is_like(news));
         if !is_open && self.0.len() < MOST {
@@ -93,14 +93,13 @@ impl Reports {
         !is_open
     }
 
-    /// Removes the reports that an arrived broadcast answers: its source received them, or had newer content to
-    /// announce.
+    /// Removes the reports of lost broadcasts whose content a newly arrived broadcast repeats or replaces.
     pub fn heard(&mut self, news: BroadcastContent) {
         self.0.retain(|open| !news.replaces(open.news));
     }
 
-    /// Returns one report to repeat, and the time of the next call of [`Reports::poll`] for it; to be called until it
-    /// returns `None`.
+    /// Returns one report that the node should send again now, and the time at which [`Reports::poll`] must be called for that report next.
+    /// The caller repeats the call until it returns `None`.
     pub fn poll(&mut self, now: Time, timeout: Time) -> Option<(BroadcastContent, Time)> {
         while let Some(due) = self.0.iter().position(|open| open.at <= now) {
             let open = &mut self.0[due];
@@ -117,7 +116,7 @@ impl Reports {
         None
     }
 
-    /// Drops all reports, because all flows are announced again.
+    /// Drops all reports. They are unnecessary after a discovery, because the sources then announce all flows again.
     pub fn clear(&mut self) {
         self.0.clear();
     }

@@ -14,19 +14,21 @@ pub enum RateControl {
     /// Every node computes the rates of its own flows, from broadcasts of all flows.
     #[default]
     Decentralized,
-    /// One node learns of all flows and sends their rates back. R2C2 is compared with this scheme (§5.2, fig. 19).
+    /// One node, the controller, learns of all flows, computes their rates and sends the rates back to the flows' sources. The paper
+    /// compares R2C2 with this scheme (§5.2, fig. 19).
     Central,
 }
 
-/// Rate of a flow before its first computed rate. The paper does not specify it; "the sender starts transmitting
-/// packets immediately" (§3.3.2).
+/// Rate at which a new flow sends until a rate is computed for it. The paper does not specify this rate; it says only "the sender starts
+/// transmitting packets immediately" (§3.3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FirstRate {
-    /// Rate that the flow would get if it were alone, but at most the rate of the source's fastest link.
+    /// Rate that the flow would get if it were the only flow in the rack, but at most the rate of the source's fastest link.
     #[default]
     Link,
-    /// Rate that the flow would get if it were alone, over all links that lead to its destination.
+    /// Rate that the flow would get if it were the only flow in the rack. This may exceed the rate of one link, because the flow can use
+    /// all links that lead to its destination.
     Alone,
 }
 
@@ -36,43 +38,45 @@ pub enum FirstRate {
 pub struct Params {
     /// Routing of all flows. Default spraying (§5.2).
     pub routing: Routing,
-    /// Share of each link that is not given to flows. Default 5% (§5).
+    /// Fraction of each link's capacity that is not allocated to flows. Default 5% (§5).
     pub headroom: Fraction,
-    /// Interval between computations of rates. A flow counts once it is older than one interval. Default 500 us
-    /// (§5.2).
+    /// Interval between two computations of rates by a node. A flow takes part in these computations once it is older than one interval.
+    /// Default 500 us (§5.2).
     pub interval: Time,
-    /// Broadcast trees of each source. Default 4; the paper says "multiple" (§3.2).
+    /// Number of broadcast trees of each source. Default 4; the paper says "multiple" (§3.2).
     pub trees: u8,
-    /// Number of packets that a receiver acknowledges together. Default 16; not in the paper, which has no reliability
+    /// Number of packets that a receiver acknowledges together. Default 16; the paper gives no value because it leaves reliability open
     /// (§6).
     pub ack_every: u32,
-    /// Minimum retransmission timeout, counted from when everything was sent. The timeout follows measured round trips
-    /// and doubles after each timeout ([`RetransmissionTimer`](super::transfer::RetransmissionTimer)). Default 1 ms.
+    /// Minimum retransmission timeout of a flow, which starts when the source has sent every segment that it may send. The source derives
+    /// the timeout from measured round trips, and doubles it each time that it expires
+    /// ([`RetransmissionTimer`](super::transfer::RetransmissionTimer)). Default 1 ms.
     pub timeout: Time,
-    /// Weight of a new observation in the moving average of a flow's demand (eq. 1), one observation per interval.
-    /// Default 1/2; the paper gives none.
+    /// Weight of a new observation in the moving average of a flow's demand (eq. 1). A source makes one observation per interval. Default
+    /// 1/2; the paper gives no value.
     pub demand_gain: Fraction,
-    /// Rate of a flow until one is computed for it. Default: the rate that it would get alone, but at most that of a
-    /// link.
+    /// Rate at which a new flow sends until a rate is computed for it. Default: the rate that the flow would get if it were alone, but at
+    /// most the rate of the source's fastest link.
     #[schemars(extend("x-unhashed" = "default"))]
     pub first_rate: FirstRate,
-    /// Weights, priorities and demands of flows, by their end nodes. Default: the same for all flows.
+    /// Rules that set the weights, priorities and demands of flows by their source and destination. Default: no rules, so that all flows
+    /// are equal.
     #[schemars(extend("x-unhashed" = "default"))]
     pub rules: Vec<Rule>,
-    /// Which nodes compute rates. Default: every node, for its own flows.
+    /// Which nodes compute rates. Default: every node computes the rates of its own flows.
     #[schemars(extend("x-unhashed" = "default"))]
     pub control: RateControl,
     /// Node that computes the rates of all flows, if rate control is central. Default 0.
     #[schemars(extend("x-unhashed" = "default"))]
     pub controller: u32,
-    /// Change of the routings of running flows (§3.4). Default: none.
+    /// Periodic selection of better routings for running flows (§3.4). Default: flows keep their routings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selection: Option<Selection>,
 }
 
 impl Params {
-    /// Returns the interval of keep-alives in a live rack. It is ten times `timeout`, far longer than a packet takes,
-    /// and limited to at least 20 ms, so that a rack without flows can sleep, and at most 1 s.
+    /// Returns the interval between keep-alives in a live rack. It is ten times `timeout`, which is far longer than a packet takes. The
+    /// minimum is 20 ms, so that the processes of a rack without flows can sleep; the maximum is 1 s.
     pub fn keep_alive(&self) -> Time {
         Time::from_ps(self.timeout.as_ps().saturating_mul(10))
             .clamp(Time::from_us(20_000), Time::from_us(1_000_000))

@@ -1,9 +1,9 @@
-//! One table of rates for all nodes of a process.
+//! One table of flow rates, which all R2C2 nodes in a process share.
 //!
-//! A node needs its rates only when it computes them, and the rates of a set of flows do not depend on the node that
-//! computes them. Therefore the nodes of one process take turns with one table. The table moves from the flows that
-//! one node counts to those that the next node counts, so that memory does not grow with nodes times links. A node
-//! that is alone in its process has a separate table.
+//! A node reads rates only right after it has computed them, and the rates of a set of flows do not depend on the node that computes them.
+//! Therefore the nodes of one process take turns with a single table. When a node takes its turn, it removes the flows from the table that
+//! it does not know and adds those that only it knows. With one table for each node, memory would grow with the number of nodes times the
+//! number of links. A node that is alone in its process has its own table.
 
 use super::packet::Broadcast;
 use super::rates::{Rates, Slot};
@@ -22,9 +22,9 @@ struct Table {
     rates: Rates,
     /// Flows in `rates`.
     entries: HashMap<FlowKey, Entry, SeedableState<'static>>,
-    /// Number of settlements so far.
+    /// Number of times that a node has computed the rates of the table so far.
     turn: u64,
-    /// Flows that the current node counts and the previous one did not.
+    /// Flows that the node now using the table knows, but that the table does not contain yet.
     absent: Vec<Broadcast>,
 }
 
@@ -32,12 +32,12 @@ struct Table {
 struct Entry {
     slot: Slot,
     ways: FlowPaths,
-    /// Last settlement that counted the flow.
+    /// Number of the last computation that included the flow.
     turn: u64,
 }
 
 impl SharedRates {
-    /// Creates a table without flows. `rates` are those of the links, without flows.
+    /// Creates a table that contains no flows. `rates` must describe the links of the rack and must not contain any flow.
     pub fn new(rates: Rates) -> SharedRates {
         debug_assert!(rates.is_empty());
         let (entries, absent) = (HashMap::with_hasher(SeedableState::fixed()), Vec::new());
@@ -48,7 +48,7 @@ impl SharedRates {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Settles the rates of these flows and of no others. Returns the number of the settlement.
+    /// Computes the rates of exactly these flows. Returns the number of this computation, which is needed to read the rates.
     pub(super) fn settle<'a>(
         &self,
         flows: impl Iterator<Item = &'a Broadcast>,
@@ -88,15 +88,15 @@ impl SharedRates {
         *turn
     }
 
-    /// Returns the rate in Kb/s of a flow that the last settlement counted. `turn` must be the number of that
-    /// settlement.
+    /// Returns the rate in Kb/s of a flow that the last computation included. `turn` must be the number that [`SharedRates::settle`]
+    /// returned for that computation.
     pub(super) fn kbps(&self, key: FlowKey, turn: u64) -> Option<u32> {
         let table = self.table();
         assert_eq!(table.turn, turn, "a node reads its rates before another computes its own");
         table.entries.get(&key).map(|entry| table.rates.kbps(entry.slot))
     }
 
-    /// Returns the rate in Kb/s that a flow over these links would get if it were alone.
+    /// Returns the rate in Kb/s that a flow with these shares of links would get if it were the only flow in the rack.
     pub fn alone_kbps(&self, shares: &[LinkShare]) -> u32 {
         self.table().rates.alone_kbps(shares)
     }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever each of them has heard, nodes that share a table get the same rates as nodes with separate tables.
+        /// Nodes that share a table get the same rates as nodes with separate tables, whatever broadcasts each node has received.
         #[test]
         fn a_shared_table_gives_what_tables_of_their_own_give(
             steps in prop::collection::vec((0..NODES, 0u8..4, 0u16..8, (1u32..20, any::<bool>())), 1..120),

@@ -1,5 +1,5 @@
-//! Weights, priorities and demands of flows, by their end nodes. An operator's rules set them (§3.3.2: tenants and
-//! deadlines map to weights and priorities).
+//! Weights, priorities and demands of flows. Rules of the rack's operator set them by the flows' source and destination (§3.3.2: tenants
+//! and deadlines map to weights and priorities).
 
 use super::Routing;
 use super::rates::Requirements;
@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Rate, Time};
 
-/// Rule for flows between some nodes. Fields that are left out do not change the flow's terms.
+/// Operator's rule for the flows between certain nodes. A field that the rule leaves out does not change the corresponding term of the
+/// flow.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rule {
@@ -17,19 +18,19 @@ pub struct Rule {
     /// Destinations of the flows to which the rule applies. Default: all nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dst: Option<Vec<u32>>,
-    /// Time from which the rule holds, also for running flows. Default: from the beginning.
+    /// Time from which the rule holds, also for flows that are already running. Default: from the beginning of the run.
     pub at: Time,
     /// Weight of a flow relative to others. Default 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u8>,
-    /// Priority of a flow. 0 is the default and is served first.
+    /// Priority of a flow. Flows of priority 0, the default, get rates before all others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
-    /// Rate at which the source's program supplies bytes (§3.3.2: host-limited flows). Nodes do not get this value,
-    /// because R2C2 estimates it. Default: all bytes are available at the start.
+    /// Rate at which the program at the source supplies bytes to a flow (§3.3.2: host-limited flows). The R2C2 nodes do not get this value;
+    /// they have to estimate it. Default: all bytes are available at the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub demand: Option<Rate>,
-    /// Routing of a flow. Default: the fabric's.
+    /// Routing of a flow. Default: the routing of the whole fabric.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routing: Option<Routing>,
 }
@@ -45,14 +46,15 @@ impl Rule {
 /// Terms of one flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
-    /// Weight and priority, with an unlimited demand because R2C2 does not know the demand when a flow starts.
+    /// Weight and priority of the flow. The demand in this field is unlimited, because R2C2 does not know the demand when a flow starts.
     pub asked: Requirements,
     pub demand: Option<Rate>,
     pub routing: Routing,
 }
 
 impl Terms {
-    /// Returns the terms under all rules that hold at `now`. A later rule overrides earlier ones.
+    /// Returns the terms of a flow from `src` to `dst` under all rules that hold at `now`. If several rules set the same term, the last one
+    /// in the list applies.
     pub fn from_rules(rules: &[Rule], routing: Routing, src: u32, dst: u32, now: Time) -> Terms {
         let mut terms = Terms { asked: Requirements::default(), demand: None, routing };
         for rule in rules.iter().filter(|rule| rule.at <= now && rule.matches(src, dst)) {

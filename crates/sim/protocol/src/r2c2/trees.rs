@@ -1,9 +1,10 @@
-//! Broadcast trees (§3.2): the neighbours to which a node forwards a broadcast, by its source and tree.
+//! Broadcast trees (§3.2). The source of a broadcast and the number of its tree determine the neighbours to which a node forwards the
+//! broadcast.
 //!
-//! A tree consists of shortest paths, so that a broadcast arrives everywhere as early as possible. If several
-//! neighbours of a node are equally near to the source, the node and the number of the tree decide which of them
-//! forwards to it, so that different trees use different links. On a torus, the trees of one node, translated, serve
-//! all other nodes.
+//! A tree consists of shortest paths, so that a broadcast arrives everywhere as early as possible. If several neighbours of a node are
+//! equally near to the source, the number of the node and the number of the tree decide which of these neighbours forwards the broadcast to
+//! the node. Therefore different trees use different links. On a torus, only the trees of one source are computed; translated, they serve
+//! as the trees of every other source.
 
 use std::sync::Arc;
 use unrack_rack::graph::Graph;
@@ -14,12 +15,12 @@ pub struct Trees {
     graph: Arc<Graph>,
     count: u8,
     torus: Option<Torus>,
-    /// Ports by which each node forwards, indexed by source, then by tree and node. A source's entry is computed on
-    /// demand.
+    /// Bit masks of the ports by which a node forwards a broadcast, indexed by source, then by tree and node. The entry of a source is
+    /// computed when it is first needed.
     masks: Vec<Option<Box<[u8]>>>,
 }
 
-/// Coordinates of the nodes of a torus. They are tabulated because divisions are slow.
+/// Table of the coordinates of the nodes of a torus. The table avoids divisions, which are slow.
 #[derive(Debug, Clone)]
 struct Torus {
     /// Side and stride of each dimension.
@@ -40,8 +41,8 @@ impl Trees {
         self.count
     }
 
-    /// Returns the ports by which a node forwards a broadcast of `src` along `tree`, one bit each. There are none if
-    /// the tree does not exist.
+    /// Returns the ports by which `node` forwards a broadcast that `src` sent along `tree`, as a mask with one bit per port. The mask is 0
+    /// if the tree does not exist.
     pub fn ports(&mut self, node: u32, src: u32, tree: u8) -> u8 {
         if tree >= self.count || node >= self.graph.nodes() || src >= self.graph.nodes() {
             return 0;
@@ -55,7 +56,7 @@ impl Trees {
         masks[usize::from(tree) * graph.nodes() as usize + node as usize]
     }
 
-    /// Returns the links of a tree.
+    /// Returns all links of a source's tree.
     pub fn links(&mut self, src: u32, tree: u8) -> Vec<u32> {
         let mut links = Vec::new();
         for node in 0..self.graph.nodes() {
@@ -66,8 +67,8 @@ impl Trees {
         links
     }
 
-    /// Returns the first tree of a source, from `turn` on, that uses none of the links in `down`, or `None` if each
-    /// uses one.
+    /// Returns the first tree of a source that uses none of the links in `down`. The search starts at tree `turn` and wraps around. Returns
+    /// `None` if every tree uses such a link.
     pub fn around(&mut self, src: u32, turn: u8, down: &[u32]) -> Option<u8> {
         let count = u16::from(self.count);
         let mut turns = (0..count).map(|n| ((u16::from(turn) + n) % count) as u8);
@@ -84,7 +85,7 @@ impl Torus {
         Some(Torus { axes: axes.collect(), places: (0..graph.nodes()).flat_map(coordinates).collect() })
     }
 
-    /// Returns the position of a node relative to another, as a node number.
+    /// Returns the node that lies relative to node 0 as `node` lies relative to `from`.
     fn relative(&self, node: u32, from: u32) -> u32 {
         let place = |node: u32| &self.places[node as usize * self.axes.len()..];
         let both = place(node).iter().zip(place(from));
@@ -124,7 +125,8 @@ mod tests {
         vec![cube(&[4, 4], true), cube(&[3, 2, 4], true), cube(&[4, 3], false), chords]
     }
 
-    /// Every node receives the broadcast once, by a shortest path, over as many links as there are other nodes.
+    /// Every node receives a broadcast exactly once and over a shortest path. Therefore a tree has one link for each node except the
+    /// source.
     #[test]
     fn a_broadcast_comes_to_all_once_and_by_shortest_paths() {
         for graph in graphs().into_iter().map(Arc::new) {

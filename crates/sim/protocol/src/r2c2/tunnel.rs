@@ -1,5 +1,5 @@
-//! Tunnel that carries R2C2 packets through a switched network (§6). Each packet travels in a separate datagram, after
-//! a header that names the rack and the link that the packet crosses there.
+//! Tunnel that carries R2C2 packets through a switched network (§6). Each packet travels in its own datagram, after a header that names the
+//! rack and the link of the rack that the tunnel replaces.
 //!
 //! | bytes | |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | 12-15 | link, as its graph numbers them |
 //! | 16-.. | the packet |
 //!
-//! Numbers are in network order. The packet has its own checksum, which the end of the tunnel does not check.
+//! Numbers are in network byte order. The R2C2 packet contains its own checksum, which the receiver of the datagram does not check.
 
 use super::packet::Malformed;
 
@@ -38,10 +38,10 @@ impl Tunnel {
         header
     }
 
-    /// Decodes the header of a datagram, and returns it with the packet after it.
+    /// Decodes the header of a tunnel datagram. Returns the header and the R2C2 packet that follows it.
     ///
     /// # Errors
-    /// If the datagram is too short, or does not come from a tunnel.
+    /// If the datagram is too short, or does not begin with the magic bytes and the version of the tunnel protocol.
     pub fn decode(datagram: &[u8]) -> Result<(Tunnel, &[u8]), Malformed> {
         let (header, packet) = datagram.split_first_chunk::<TUNNEL_HEADER>().ok_or(Malformed::Length)?;
         if header[..3] != [MAGIC[0], MAGIC[1], VERSION] {

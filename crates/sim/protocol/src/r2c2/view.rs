@@ -1,7 +1,7 @@
-//! One node's view: the flows of the rack that it knows, and the rates that it computes from them.
+//! One node's view of the rack: the flows that the node knows from broadcasts, and the rates that it computes for them.
 //!
-//! A broadcast arrives every few hundred ns, but rates are settled thousands of times less often. Therefore broadcasts
-//! are only stored on arrival, and processed when a result depends on them.
+//! A broadcast arrives at a node every few hundred ns, but the node computes rates thousands of times less often. Therefore the node only
+//! stores a broadcast on arrival, and processes the stored broadcasts when a result depends on them.
 
 use super::Routing;
 use super::packet::{Broadcast, Event};
@@ -11,7 +11,7 @@ use rapidhash::fast::SeedableState;
 use std::collections::{HashMap, VecDeque};
 use unrack_units::Time;
 
-/// Name of a flow: its source, and its number at that source.
+/// Identifier of a flow in the rack: its source node, and its number at that node.
 pub type FlowKey = (u16, u16);
 
 /// Flows and rates that one node knows.
@@ -23,18 +23,18 @@ pub struct RackView {
     places: HashMap<FlowKey, u32, SeedableState<'static>>,
     flows: Vec<KnownFlow>,
     free: Vec<u32>,
-    /// Flows that do not count yet, by the time when they became known; and ended flows, by the time when they ended.
-    /// Some entries are outdated.
+    /// Flows that are too young for a rate, ordered by the time when they became known. The next field has the ended flows, ordered by the
+    /// time when they ended. Some entries of both queues are outdated.
     young: VecDeque<(Time, u32)>,
     over: VecDeque<(Time, u32)>,
-    /// Time from which on ended flows can be forgotten.
+    /// The node can forget flows that ended at this time or earlier.
     forgets: Option<Time>,
-    /// Flows whose routing has changed after they had counted.
+    /// Flows that already took part in the rates when their routing changed.
     rerouted: Vec<u32>,
-    /// Time of a new discovery of the topology; `None` once all sources have had time to announce their flows again.
+    /// Time of the last new discovery of the topology. `None` once all sources have had time to announce their flows again.
     discovered: Option<Time>,
     rates: SharedRates,
-    /// Number of the last settlement in `rates`.
+    /// Number of this node's last computation of rates in `rates`.
     turn: u64,
 }
 
@@ -42,7 +42,7 @@ pub struct RackView {
 #[derive(Debug, Clone)]
 struct KnownFlow {
     since: Time,
-    /// Time of the last broadcast about it.
+    /// Time of the last broadcast about the flow.
     heard: Time,
     told: Broadcast,
     /// Whether the flow is old enough to have a rate.
@@ -53,15 +53,15 @@ struct KnownFlow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// Ended, perhaps before its start arrived. The entry is kept for an interval, so that a repeated start is not
-    /// mistaken for a new flow.
+    /// The flow has ended, perhaps before the announcement of its start arrived. The node keeps the entry for an interval, so that it does
+    /// not mistake a resent announcement of the start for a new flow.
     Over,
     /// Unused entry.
     Free,
 }
 
 impl RackView {
-    /// Creates a view without flows. It takes turns with other views at `rates`.
+    /// Creates a view without flows. The view shares the table `rates` with the views of other nodes, which use the table in turn.
     pub fn new(rates: SharedRates) -> RackView {
         RackView {
             unread: Vec::new(),
@@ -87,8 +87,8 @@ impl RackView {
         self.unread.push((now, *told));
     }
 
-    /// Processes the stored broadcasts. Every method that depends on them does this too; after an explicit call,
-    /// [`RackView::settle`] has less to do.
+    /// Processes the stored broadcasts. Every method whose result depends on them does this too; an explicit call only leaves less work for
+    /// the next [`RackView::settle`].
     pub fn read(&mut self) {
         while let Some(&(since, at)) = self.over.front().filter(|(since, _)| Some(*since) <= self.forgets) {
             self.over.pop_front();
@@ -103,7 +103,7 @@ impl RackView {
         let mut unread = std::mem::take(&mut self.unread);
         unread.drain(..).for_each(|(then, told)| self.take(then, told));
         self.unread = unread;
-        // Dropped entries are those of flows that ended before they were old enough, which most flows do.
+        // This drops the entries of flows that ended before they were old enough for a rate, as most flows do.
         self.young.retain(|(_, at)| self.flows[*at as usize].state == State::Open);
     }
 
@@ -173,9 +173,9 @@ impl RackView {
         }
     }
 
-    /// Replaces the topology. `rates` are those of its links, without flows. All flows are announced again (§3.2), and
-    /// a flow that is not announced within two intervals is forgotten. `usable` returns the routing that replaces
-    /// another.
+    /// Replaces the topology. `rates` must describe the links of the new topology and contain no flow. All sources announce their flows
+    /// again (§3.2); the view forgets a flow that is not announced within two intervals. `usable` maps the routing of a flow to a routing
+    /// that the new topology allows.
     pub fn discover(&mut self, now: Time, rates: SharedRates, usable: impl Fn(Routing) -> Routing) {
         self.read();
         self.rates = rates;
@@ -188,13 +188,13 @@ impl RackView {
         }
     }
 
-    /// Returns whether no flow is open.
+    /// Returns whether the node knows of no flow that is still running.
     pub fn is_idle(&mut self) -> bool {
         self.read();
         self.flows.iter().all(|known| known.state != State::Open)
     }
 
-    /// Returns the flows that have a rate, in the order of their keys.
+    /// Returns the announcements of the flows that take part in the rates, ordered by [`FlowKey`].
     pub fn counting(&mut self) -> Vec<Broadcast> {
         self.read();
         let counting = self.flows.iter().filter(|known| known.counts);
@@ -203,7 +203,8 @@ impl RackView {
         told
     }
 
-    /// Counts the flows that have been known for an interval (§3.3.2), and settles all rates.
+    /// Adds the flows that the node has known for an interval to those that take part in the rates (§3.3.2), and computes the rates of all
+    /// of them.
     pub fn settle(&mut self, now: Time, interval: Time, weights: &mut Weights) {
         self.read();
         if let Some(at) = self.discovered.filter(|at| *at + interval * 2 <= now) {
@@ -229,26 +230,26 @@ impl RackView {
         self.turn = self.rates.settle(counting.map(|known| &known.told), weights);
     }
 
-    /// Counts a flow from now on, unless it has ended in the meantime.
+    /// Lets a flow take part in the rates from now on, unless it has ended in the meantime.
     fn count(&mut self, at: u32) {
         let known = &mut self.flows[at as usize];
         known.counts = known.state == State::Open;
     }
 
-    /// Returns the rate in Kb/s that a flow over these links would get if it were alone.
+    /// Returns the rate in Kb/s that a flow with these shares of links would get if it were the only flow in the rack.
     pub fn alone_kbps(&self, shares: &[LinkShare]) -> u32 {
         self.rates.alone_kbps(shares)
     }
 
-    /// Returns the rate in Kb/s of a flow that is old enough to have one. The rate is valid right after
-    /// [`RackView::settle`].
+    /// Returns the rate in Kb/s of a flow, or `None` if the flow is too young to have a rate. The caller must have called
+    /// [`RackView::settle`] just before, because other nodes use the same table.
     pub fn kbps(&self, key: FlowKey) -> Option<u32> {
         self.places.get(&key).filter(|at| self.flows[**at as usize].counts)?;
         self.rates.kbps(key, self.turn)
     }
 }
 
-/// Maximum number of broadcasts that are stored, which take 128 KiB.
+/// Maximum number of unprocessed broadcasts that a view stores. They take 128 KiB.
 const MOST_UNREAD: usize = 4_096;
 
 #[cfg(test)]

@@ -5,34 +5,35 @@ use crate::silence::TimeoutCount;
 use crate::turns::TurnIndex;
 use unrack_units::Time;
 
-/// Segments of a transfer that have arrived, and segments that were granted but have not arrived yet.
+/// State of one transfer at its receiver: the segments that have arrived, and the outstanding segments, which the sender may send but which
+/// have not arrived yet.
 #[derive(Debug, Clone)]
 pub struct Grants {
     segments: u32,
     arrived: SegmentSet,
     outstanding: SegmentSet,
-    /// Segments before this one needed no grant. 0 once those segments count as lost.
+    /// Segments with lower numbers needed no grant. 0 once the receiver counts these segments as lost.
     unasked_end: u32,
     /// Outstanding segments that needed no grant.
     unasked: u32,
-    /// Next segment to grant. All segments before it have arrived or are outstanding.
+    /// Next segment to grant. All segments with lower numbers have arrived or are outstanding.
     cursor: u32,
-    /// One past the highest segment that has arrived, among those granted since the last [`Grants::expire`].
+    /// One past the highest segment that has arrived, of the segments granted since the last [`Grants::expire`].
     reached: u32,
-    /// Number of outstanding segments that come before the highest one that arrived.
+    /// Number of outstanding segments that were overtaken, which means that a segment with a higher number has arrived.
     overtaken: u32,
-    /// Timeouts since the last arrival of a segment while others were granted.
+    /// Number of timeouts since a segment last arrived. Only timeouts with outstanding segments count.
     silence: TimeoutCount,
     steady: u32,
     given_up: bool,
-    /// Place in the queue of the receiver's scheduler.
+    /// Position of the transfer in the queue of the receiver's scheduler.
     pub(crate) place: TurnIndex,
 }
 
 impl Grants {
-    /// Creates the state of a transfer whose first `unasked` segments are in flight without a grant. `order` is the
-    /// position of the transfer in the order of opening. `salt` seeds its [`Silence`], and the first `steady` timeouts
-    /// in a row have the same length.
+    /// Creates the state of a transfer whose first `unasked` segments are in flight without a grant. `order` is the number of transfers
+    /// that were opened before this one. `salt` seeds the random extra waits of its timeouts ([`TimeoutCount`]), and the first `steady`
+    /// timeouts in a row have the same length.
     pub fn new(segments: u32, unasked: u32, order: u32, (salt, steady): (u32, u32)) -> Grants {
         let mut outstanding = SegmentSet::new(segments);
         let cursor = unasked.min(segments);
@@ -61,7 +62,7 @@ impl Grants {
         self.segments
     }
 
-    /// Returns the number of segments that have not arrived.
+    /// Returns the number of segments of the transfer that have not arrived.
     pub fn remaining(&self) -> u32 {
         self.segments - self.arrived.count()
     }
@@ -71,7 +72,7 @@ impl Grants {
         self.remaining() == 0
     }
 
-    /// Returns whether the receiver wants no more segments, because all have arrived or because it has given up.
+    /// Returns whether the receiver expects no more segments of the transfer, because all have arrived or because it has given up.
     pub fn is_over(&self) -> bool {
         self.is_complete() || self.given_up
     }
@@ -81,42 +82,42 @@ impl Grants {
         self.given_up
     }
 
-    /// Returns whether grants have had no effect for so long that transfers that make progress should take precedence.
+    /// Returns whether the sender has not answered grants for so long that other transfers should take precedence.
     pub fn is_silent(&self) -> bool {
         self.silence.is_long()
     }
 
-    /// Returns the size by which a scheduler that prefers small transfers ranks this one; `None` if nothing is left to
-    /// grant.
+    /// Returns the size by which a scheduler that prefers small transfers ranks this transfer: the number of missing segments, or
+    /// `u32::MAX` if the sender has been silent for long. Returns `None` if no segment is left to grant.
     pub fn size(&self) -> Option<u32> {
         let size = if self.is_silent() { u32::MAX } else { self.remaining() };
         self.is_pending().then_some(size)
     }
 
-    /// Returns the number of segments that were granted, or need no grant, and have not arrived.
+    /// Returns the number of outstanding segments: those that were granted or need no grant, and have not arrived.
     pub fn outstanding(&self) -> u32 {
         self.outstanding.count()
     }
 
-    /// Returns whether segments are outstanding that needed no grant.
+    /// Returns whether any of the outstanding segments needed no grant.
     pub fn awaits_unasked(&self) -> bool {
         self.unasked > 0
     }
 
-    /// Returns how many outstanding segments have not been overtaken by later ones. The overtaken segments are
-    /// overdue.
+    /// Returns the number of outstanding segments that have not been overtaken, because no segment with a higher number has arrived.
+    /// Overtaken segments are overdue and therefore not counted.
     pub fn unanswered(&self) -> u32 {
         self.outstanding.count() - self.overtaken
     }
 
-    /// Returns whether something is left to grant.
+    /// Returns whether the receiver can still grant a segment of the transfer.
     pub fn is_pending(&self) -> bool {
         self.cursor < self.segments && !self.given_up
     }
 
     /// Records the arrival of a segment. Returns whether it had not arrived before.
     pub fn arrive(&mut self, segment: u32) -> bool {
-        // The late arrival of a segment that already counted as lost proves nothing about later grants.
+        // The late arrival of a segment that already counted as lost does not show that later grants were overtaken.
         let was_outstanding = self.outstanding.remove(segment);
         self.unasked -= u32::from(was_outstanding && segment < self.unasked_end);
         if was_outstanding && segment >= self.reached {
@@ -146,8 +147,8 @@ impl Grants {
         Some(segment)
     }
 
-    /// Expires the outstanding grants after [`Grants::timeout`] without an arrival, unless the receiver gives up. If
-    /// no grant was outstanding, the timeout does not count, because no segment could arrive.
+    /// Handles a timeout: no segment has arrived for the duration of [`Grants::timeout`]. All outstanding segments count as lost, and the
+    /// receiver may give up. If no segment was outstanding, the timeout does not count towards giving up, because no segment could arrive.
     pub fn handle_timeout(&mut self, timeout: Time) {
         if self.outstanding() > 0 {
             self.given_up = self.silence.handle_timeout(timeout, self.steady).is_none();
@@ -155,12 +156,12 @@ impl Grants {
         self.expire();
     }
 
-    /// Returns how long to wait for an arrival. `timeout` is the length of the first wait.
+    /// Returns how long the receiver should wait for the arrival of a segment. `timeout` is the length of the first timeout.
     pub fn timeout(&self, timeout: Time) -> Time {
         self.silence.timeout(timeout, self.steady)
     }
 
-    /// Considers all outstanding segments lost, so that they will be granted again.
+    /// Counts all outstanding segments as lost, so that the receiver grants them again.
     pub fn expire(&mut self) {
         self.outstanding.clear();
         (self.cursor, self.reached, self.overtaken) = (0, 0, 0);
@@ -183,7 +184,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Each segment is always in exactly one state: arrived, outstanding, or still to be granted.
+        /// At any time, each segment of a transfer is in exactly one state: arrived, outstanding, or still to be granted.
         #[test]
         fn no_segment_is_lost_or_granted_twice(
             segments in 1u32..150, unasked in 0u32..20, steps in prop::collection::vec(0u32..400, 0..300),

@@ -5,31 +5,31 @@ use crate::silence::TimeoutCount;
 use std::collections::VecDeque;
 use unrack_units::Time;
 
-/// Sender that sends its first segments without a grant, and then granted segments in the order of their grants.
+/// Sending side of a transfer. It sends the first segments without a grant, and then the granted segments in the order of their grants.
 #[derive(Debug, Clone)]
 pub struct GrantedSender {
     segments: u32,
     /// Segments that need no grant and have not been sent yet.
     unasked: std::ops::Range<u32>,
     granted: VecDeque<GrantedBytes>,
-    /// First segment that was never granted; none after it was granted either.
+    /// First segment that was never granted. No segment with a higher number was granted either.
     new: u32,
     /// Segments sent at least once.
     sent: SegmentSet,
     expiry: Option<Expiry>,
-    /// Time by which all segments allowed so far could have been sent.
+    /// Time by which the sender could have sent all segments that it was allowed to send so far.
     allowed_until: Time,
-    /// Time of the next timeout, if the receiver does not send anything before.
+    /// Time of the next timeout, unless a packet from the receiver arrives before.
     deadline: Time,
     timeout: Time,
-    /// Timeouts since the receiver last sent anything; at each of them, the transfer was announced again.
+    /// Number of timeouts since the last packet from the receiver. At each of them, the sender announced the transfer again.
     silence: TimeoutCount,
     done: bool,
     given_up: bool,
 }
 
-/// Lifetime of a grant. It lasts `after`, counted from when the grant has arrived and all segments allowed before
-/// could have been sent, at one segment per `pace`.
+/// Lifetime of grants. A grant expires the time `after` after the sender could first have used it. The sender can use a grant once the
+/// grant has arrived and all segments allowed before could have been sent, where one segment takes the time `pace`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expiry {
     pub after: Time,
@@ -47,16 +47,16 @@ struct GrantedBytes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Send {
     pub segment: u32,
-    /// Rank that the grant gave it. `None` if it needed no grant.
+    /// Rank that the grant assigned to the segment, or `None` if the segment needed no grant.
     pub rank: Option<u8>,
     /// Whether it had been sent before.
     pub again: bool,
 }
 
 impl GrantedSender {
-    /// Creates the source of a transfer of `segments` segments, of which the first `unasked` need no grant. If there
-    /// is an `expiry`, grants that are not used by then are lost. If the receiver sends nothing for `timeout`, the
-    /// transfer has to be announced again. `salt` seeds its [`Silence`].
+    /// Creates the sender of a transfer of `segments` segments. The first `unasked` segments need no grant. If `expiry` is given, grants
+    /// that the sender does not use in time are void. If no packet from the receiver arrives for the time `timeout`, the sender has to
+    /// announce the transfer again. `salt` seeds the random extra waits of its timeouts ([`TimeoutCount`]).
     pub fn new(
         segments: u32,
         unasked: u32,
@@ -84,7 +84,7 @@ impl GrantedSender {
         }
     }
 
-    /// Returns the number of segments that were never sent.
+    /// Returns the number of segments of the transfer that were never sent.
     pub fn unsent(&self) -> u32 {
         self.segments - self.sent.count()
     }
@@ -94,7 +94,7 @@ impl GrantedSender {
         self.granted.len() as u32
     }
 
-    /// Returns whether the receiver wants no more segments, or the sender has given up.
+    /// Returns whether the transfer has ended, because the receiver expects no more segments or the sender has given up.
     pub fn is_done(&self) -> bool {
         self.done
     }
@@ -104,7 +104,7 @@ impl GrantedSender {
         self.given_up
     }
 
-    /// Returns whether there may be something to send.
+    /// Returns whether the sender may have a segment to send now.
     pub fn is_ready(&self) -> bool {
         !self.done && (!self.unasked.is_empty() || !self.granted.is_empty())
     }
@@ -127,7 +127,7 @@ impl GrantedSender {
         Some(Send { segment, rank, again })
     }
 
-    /// Handles a grant. A segment that is already waiting to be sent is not queued twice.
+    /// Handles a grant for a segment. If the segment is already queued to be sent, it is not queued twice.
     pub fn handle_grant(&mut self, now: Time, segment: u32, rank: u8) {
         if self.given_up {
             return;
@@ -150,7 +150,7 @@ impl GrantedSender {
         self.granted.push_back(GrantedBytes { segment, rank, until });
     }
 
-    /// Ends the transfer, because the receiver has all segments or has given up.
+    /// Ends the transfer at the sender, because the receiver has reported that it has all segments or has given up.
     pub fn handle_done(&mut self) {
         self.done = true;
         self.granted.clear();
@@ -161,8 +161,8 @@ impl GrantedSender {
         (!self.done).then_some(self.deadline)
     }
 
-    /// Handles a timeout. Returns whether to announce the transfer to the receiver again, which is not done while
-    /// there is something to send. The timeout doubles after each announcement that gets no answer.
+    /// Handles a timeout. Returns whether the sender should announce the transfer to the receiver again; it does not do so while it has
+    /// segments to send. The timeout doubles after each announcement without an answer.
     pub fn handle_timeout(&mut self, now: Time) -> bool {
         if self.done || now < self.deadline {
             return false;

@@ -1,13 +1,13 @@
-//! The two ends of a stream as a driver sees them, whether the stream has one subflow (TCP) or several
+//! Interface between a driver and the two ends of a stream. It is the same for streams with one subflow (TCP) and with several subflows
 //! ([`crate::mptcp`]).
 //!
-//! Subflows are numbered from 0. A stream with a single subflow costs nothing extra, because the compiler resolves
-//! everything about it: a set of its subflows is one bit, and its packets carry nothing beyond TCP's header.
+//! Subflows are numbered from 0. The interface costs a stream with a single subflow nothing extra: a set of its subflows is one bit, its
+//! packets have no fields beyond TCP's header, and the compiler resolves both at compile time.
 
 use super::{Ack, CongestionControl, Receiver, Resting, Segment, Sender};
 use unrack_units::Time;
 
-/// A set of the subflows of a stream; iterates in ascending order.
+/// A set of subflows of one stream. Iteration is in ascending order of their numbers.
 pub trait SubflowSet: Copy + Default + Iterator<Item = u32> {
     /// Maximum number of subflows of a stream.
     const MOST: u32;
@@ -22,12 +22,12 @@ pub trait SubflowSet: Copy + Default + Iterator<Item = u32> {
     fn set(&mut self, subflow: u32, is_in: bool);
 }
 
-/// Fields of a packet that concern the stream. They come in addition to TCP's header, which concerns the subflow.
+/// Fields of a packet that concern the whole stream. A packet has them in addition to TCP's header, whose fields concern only the subflow.
 pub trait StreamSignal: Copy {
     /// Returns the packet's subflow.
     fn subflow(self) -> u32;
 
-    /// Returns the segment of the stream that corresponds to `number` in the header.
+    /// Returns the number, in the whole stream, of the segment that has the number `number` in TCP's header.
     fn in_stream(self, number: u32) -> u32;
 }
 
@@ -35,43 +35,42 @@ pub trait StreamSignal: Copy {
 pub trait SendingEnd {
     type Subflows: SubflowSet;
     type Signal: StreamSignal;
-    /// State of the connection between one stream and the next.
+    /// State that a connection keeps between one stream and the next.
     type Resting;
 
     /// Returns the set of all subflows.
     fn subflows(&self) -> Self::Subflows;
 
-    /// Returns whether everything has been acknowledged, or the sender has given up.
+    /// Returns whether all segments are acknowledged, or the sender has given up.
     fn is_done(&self) -> bool;
 
     /// Returns whether the sender has given up.
     fn has_given_up(&self) -> bool;
 
-    /// Returns the number of segments sent again.
+    /// Returns the number of retransmitted segments.
     fn retransmissions(&self) -> u32;
 
-    /// Returns the connection for use by another stream, or `None` if it is not fit for one.
+    /// Returns the state of the connection for the next stream, or `None` if the connection cannot carry another stream.
     fn rest(&self) -> Option<Self::Resting>;
 
-    /// Returns whether a subflow would send if its link were the only one with room.
+    /// Returns whether a subflow has a segment to send, assuming that only the subflow's link has room.
     fn wants(&mut self, subflow: u32) -> bool;
 
-    /// Returns the next segment to send and its fields, if the windows allow one. `open` is the set of subflows whose
-    /// links have room; the segment is to be sent by one of them.
+    /// Returns the next segment to send and its stream fields, or `None` if the congestion windows allow no segment. `open` is the set of
+    /// subflows whose links have room; one of these subflows sends the segment.
     fn poll_transmit(&mut self, now: Time, open: Self::Subflows) -> Option<(Segment, Self::Signal)>;
 
-    /// Returns when to call [`handle_timeout`](SendingEnd::handle_timeout) for a subflow unless something happens
-    /// before.
+    /// Returns when the driver must call [`handle_timeout`](SendingEnd::handle_timeout) for a subflow, unless another event happens before.
     fn poll_timeout(&self, subflow: u32) -> Option<Time>;
 
-    /// Handles an acknowledgement. Returns the subflows that may have something to send now and had not before.
+    /// Handles an acknowledgement. Returns the subflows that may now have a segment to send but had none before.
     fn handle_ack(&mut self, now: Time, ack: &Ack, signal: Self::Signal) -> Self::Subflows;
 
-    /// Handles the start of the answer to the whole stream, which implies that the stream is acknowledged (RFC 9293
-    /// §3.8.6.3).
+    /// Handles the first packet of the peer's answer to the whole stream. The answer implies that the peer has received all segments of the
+    /// stream (RFC 9293 §3.8.6.3).
     fn handle_answer(&mut self, now: Time);
 
-    /// Handles the timeout of a subflow; any subflow may have something to send afterwards.
+    /// Handles the timeout of a subflow. Afterwards, any subflow may have a segment to send.
     fn handle_timeout(&mut self, now: Time, subflow: u32);
 }
 
@@ -79,18 +78,18 @@ pub trait SendingEnd {
 pub trait ReceivingEnd {
     type Signal: StreamSignal;
 
-    /// Returns the next segment of the stream that is expected. All segments before it have been delivered in order.
+    /// Returns the number of the next segment of the stream to deliver. All segments with lower numbers have been delivered in order.
     fn next(&self) -> u32;
 
-    /// Handles the arrival of a segment, with or without a congestion mark. Returns how many segments of the stream
-    /// become deliverable in order.
+    /// Handles the arrival of a segment. `marked` is whether it had a congestion mark. Returns how many segments of the stream can now be
+    /// delivered in order.
     fn handle_segment(&mut self, now: Time, segment: Segment, signal: Self::Signal, marked: bool) -> u32;
 
     /// Returns the next acknowledgement that a subflow should send.
     fn poll_ack(&mut self, subflow: u32) -> Option<(Ack, Self::Signal)>;
 }
 
-/// Set of subflows of a stream with a single subflow: that subflow, or none.
+/// Set of subflows of a stream that has a single subflow: it contains this subflow, or is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OneSubflow(bool);
 
@@ -120,7 +119,8 @@ impl Iterator for OneSubflow {
     }
 }
 
-/// No additional fields, because the segments of a single subflow are those of the stream.
+/// A stream with a single subflow needs no additional fields, because the numbers of its segments are the same in the subflow and in the
+/// stream.
 impl StreamSignal for () {
     #[inline]
     fn subflow(self) -> u32 {

@@ -1,13 +1,13 @@
-//! Framing: how messages are cut into segments, and how many bytes a segment takes on the wire.
+//! Framing of TCP: how a message is divided into segments, and how many bytes a segment takes on the wire.
 
 use unrack_units::Bytes;
 
-/// Segmentation of messages, and the bytes around each segment on the wire.
+/// Division of messages into segments, and number of header bytes that each segment takes on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Framing {
     /// Bytes of payload in a full segment.
     mss: u64,
-    /// Bytes that every payload takes on the wire in addition to itself.
+    /// Bytes that a packet takes on the wire in addition to its payload.
     overhead: u64,
     /// Bytes of the smallest packet on the wire.
     minimum: u64,
@@ -29,8 +29,8 @@ impl Framing {
         Some(Framing { mss, overhead, minimum: Framing::ETHERNET_MINIMUM })
     }
 
-    /// Returns the framing of packets that carry at most `mtu` bytes of payload and no headers, as in simulators that
-    /// do not count headers. A packet without payload takes 8 B. Returns `None` if no payload fits.
+    /// Returns a framing without headers, for comparison with simulators that do not count header bytes. A packet carries at most `mtu`
+    /// bytes of payload. A packet without payload takes 8 B. Returns `None` if `mtu` is 0.
     pub fn bare(mtu: Bytes) -> Option<Framing> {
         let mss = Some(mtu.get()).filter(|mss| *mss > 0)?;
         Some(Framing { mss, overhead: 0, minimum: 8 })
@@ -41,29 +41,29 @@ impl Framing {
         Bytes::new(self.mss)
     }
 
-    /// Returns the number of segments that carry `bytes` of payload. An empty message still takes one.
+    /// Returns the number of segments of a message of `bytes` bytes. An empty message takes one segment too.
     pub fn segments(&self, bytes: u64) -> u32 {
         u32::try_from(bytes.div_ceil(self.mss).max(1)).expect("a message of less than 2^32 segments")
     }
 
-    /// Returns the bytes of payload in segment `number` of a message of `bytes`.
+    /// Returns the bytes of payload in segment `number` of a message of `bytes` bytes.
     pub fn payload(&self, bytes: u64, number: u32) -> u64 {
         let before = u64::from(number) * self.mss;
         (bytes - before).min(self.mss)
     }
 
-    /// Returns the bytes on the wire of a packet with `payload` bytes.
+    /// Returns the bytes that a packet with `payload` bytes of payload takes on the wire.
     pub fn wire(&self, payload: u64) -> Bytes {
         Bytes::new((self.overhead + payload).max(self.minimum))
     }
 
-    /// Returns the bytes on the wire of an acknowledgement with `blocks` selective ones. The option takes 2 B, plus 8
-    /// B for each block, padded to a multiple of 4 B (RFC 2018 §3).
+    /// Returns the bytes that an acknowledgement with `blocks` SACK blocks takes on the wire. The SACK option takes 2 B, plus 8 B for each
+    /// block, padded to a multiple of 4 B (RFC 2018 §3).
     pub fn ack_wire(&self, blocks: usize) -> Bytes {
         self.wire(if blocks == 0 { 0 } else { 4 + 8 * blocks as u64 })
     }
 
-    /// Returns the bytes on the wire of a whole message.
+    /// Returns the bytes that all segments of a message take on the wire.
     pub fn message_wire(&self, bytes: u64) -> u64 {
         let last = self.segments(bytes) - 1;
         u64::from(last) * self.wire(self.mss).get() + self.wire(self.payload(bytes, last)).get()

@@ -1,7 +1,7 @@
 //! Loss-based congestion controls: NewReno and CUBIC.
 //!
-//! The two share slow start and loss detection. They differ in how the window grows after a loss, and in how much a
-//! loss reduces it.
+//! The two algorithms share slow start and the reaction to losses. They differ in how the congestion window grows after a loss, and in how
+//! much a loss reduces it.
 
 use super::{Acked, Congestion, CongestionControl, IdlePeriod, Outstanding, Params};
 use unrack_units::Time;
@@ -13,12 +13,12 @@ pub struct LossBased {
     cwnd: f64,
     /// Slow-start threshold, in segments.
     ssthresh: f64,
-    /// Segment up to which all segments must be acknowledged before the window may be cut again.
+    /// The window may be cut again only once all segments with numbers below this one are acknowledged.
     cut_until: u32,
     growth: Growth,
 }
 
-/// Growth of the window in congestion avoidance.
+/// Rule by which the congestion window grows in congestion avoidance.
 #[derive(Debug, Clone)]
 enum Growth {
     /// One segment per window.
@@ -26,23 +26,23 @@ enum Growth {
     Cubic(Cubic),
 }
 
-/// State of CUBIC since the last congestion (RFC 9438 §4).
+/// State of CUBIC since the last reduction of the window (RFC 9438 §4).
 #[derive(Debug, Clone, Default)]
 struct Cubic {
-    /// W_max, the window to which the cubic curve returns, in segments; 0 before the first congestion.
+    /// W_max, the congestion window to which CUBIC's curve returns, in segments; 0 before the first loss.
     w_max: f64,
     /// Window before the last cut, in segments.
     cwnd_prior: f64,
     /// W_est, the window that Reno would have, in segments.
     w_est: f64,
-    /// Start of the current growth, and K, the seconds until the window is back at `w_max`.
+    /// Start of the current period of growth, and K, the number of seconds from then until the window is back at `w_max`.
     epoch: Option<(Time, f64)>,
 }
 
-/// Constant C, in segments per cubic second; and the factor of a cut (RFC 9438 §4.1).
+/// CUBIC's constant C, in segments per cubic second. The next constant is the factor by which a loss reduces the window (RFC 9438 §4.1).
 const C: f64 = 0.4;
 const BETA: f64 = 0.7;
-/// Least window after a cut, in segments (RFC 5681 §3.1 eq. 4).
+/// Minimum slow-start threshold after a loss, in segments (RFC 5681 §3.1 eq. 4).
 const MIN_WINDOW: f64 = 2.0;
 
 impl LossBased {
@@ -66,8 +66,8 @@ impl LossBased {
         }
     }
 
-    /// Cuts ssthresh in proportion to the segments in flight, at most once per window: RFC 5681 §3.1 eq. 4 (RFC 9438
-    /// §4.6). Returns whether it was cut.
+    /// Sets ssthresh, the slow-start threshold, to a fraction of the segments in flight, at most once per window (RFC 5681 §3.1 eq. 4, RFC
+    /// 9438 §4.6). Returns whether it did so.
     fn cut_ssthresh(&mut self, lost: Outstanding) -> bool {
         if lost.una < self.cut_until {
             return false;
@@ -82,15 +82,15 @@ impl LossBased {
 }
 
 impl Cubic {
-    /// Records congestion. With fast convergence (RFC 9438 §4.7), a stream yields if it loses a segment before its
-    /// window is back at the former size.
+    /// Records a reduction of the window. A stream that loses a segment before its window is back at the former size aims at a smaller
+    /// window than before, to leave capacity to other streams (fast convergence, RFC 9438 §4.7).
     fn congested(&mut self, cwnd: f64) {
         self.w_max = if cwnd < self.w_max { cwnd * (1.0 + BETA) / 2.0 } else { cwnd };
         self.cwnd_prior = cwnd;
         self.epoch = None;
     }
 
-    /// Returns the new window after `delivered` segments have arrived: RFC 9438 §4.2 to §4.5.
+    /// Returns the new congestion window after `delivered` more segments have been acknowledged (RFC 9438 §4.2 to §4.5).
     fn grown(&mut self, cwnd: f64, delivered: f64, now: Time, rtt: Time) -> f64 {
         let seconds = |time: Time| time.as_ps() as f64 * 1e-12;
         let (begin, k) = *self.epoch.get_or_insert_with(|| {
@@ -99,7 +99,8 @@ impl Cubic {
             (now, ((self.w_max - cwnd) / C).cbrt())
         });
         let w_cubic = |t: f64| C * (t - k).powi(3) + self.w_max;
-        // §4.3: grow as fast as Reno on average. The growth below 1 per window makes up for the smaller cut.
+        // §4.3: W_est grows as fast as Reno's window on average. It grows by less than 1 segment per window, because CUBIC reduces the
+        // window less than Reno does.
         let alpha = if self.w_est >= self.cwnd_prior { 1.0 } else { 3.0 * (1.0 - BETA) / (1.0 + BETA) };
         self.w_est += alpha * delivered / cwnd;
         let elapsed = seconds(now - begin);
@@ -146,7 +147,7 @@ impl CongestionControl for LossBased {
 
     fn resume(&mut self, pause: &IdlePeriod) {
         self.cut_until = 0;
-        // RFC 9438 §5.8: time without sending does not count.
+        // RFC 9438 §5.8: the time in which the connection sent nothing does not count as time of growth.
         if let Growth::Cubic(Cubic { epoch: Some((begin, _)), .. }) = &mut self.growth {
             *begin = (*begin + pause.time).min(pause.now);
         }
@@ -170,7 +171,7 @@ mod tests {
         Pair::new(sender, Receiver::new(1, Time::from_us(100)), link, seed)
     }
 
-    /// Returns a congestion control in congestion avoidance, after a loss at a window of `most`.
+    /// Returns a congestion control that is in congestion avoidance after a loss at a window of `most` segments.
     fn after_a_loss(congestion: Congestion, most: u32) -> LossBased {
         let mut control = LossBased::new(&Params { initial_window: most, ..params(congestion) });
         control.handle_loss(Outstanding { una: 0, next: most });

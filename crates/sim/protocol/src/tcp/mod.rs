@@ -1,13 +1,13 @@
-//! Parts of a TCP connection that every congestion control shares: a [`Sender`] with selective acknowledgements and a
-//! retransmission timeout, a [`Receiver`] that reassembles and acknowledges, and the [`CongestionControl`] trait,
-//! which decides how many segments may be in flight.
+//! TCP connections. A [`Sender`] handles selective acknowledgements and has a retransmission timer. A [`Receiver`] reassembles and
+//! acknowledges the segments. An implementation of the [`CongestionControl`] trait decides how many segments may be in flight; the other
+//! parts are the same for every congestion control.
 //!
-//! The unit is the segment, numbered from 0; Linux counts its congestion window in segments too. A stream of `n`
-//! segments carries one or several messages, and the caller cuts their bytes into segments ([`Framing`]). Connections
-//! are open when they are created: there is no SYN and no FIN. A connection that is kept carries one stream after the
-//! other ([`Resting`]), each numbered from 0.
+//! Sequence numbers and windows count segments instead of bytes; Linux counts its congestion window in segments too. A stream is a sequence
+//! of segments numbered from 0. It carries one or several messages; the caller divides their bytes into segments ([`Framing`]). Connections
+//! are established when they are created: there is no SYN and no FIN. A reused connection carries one stream after the other ([`Resting`]),
+//! each numbered from 0.
 //!
-//! After every event, a driver makes these calls in this order:
+//! A driver is the code that connects these state machines to a network. After every event, it makes the following calls in this order:
 //! 1. `handle_*`, with the current time;
 //! 2. [`Sender::poll_transmit`] or [`Receiver::poll_ack`] until it returns `None`;
 //! 3. `poll_timeout`, for which the driver arms one timer.
@@ -54,17 +54,17 @@ pub struct Segment {
 /// Header of an acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ack {
-    /// Next segment expected. All segments before it have arrived.
+    /// Number of the next segment that the receiver expects. All segments with lower numbers have arrived.
     pub next: u32,
-    /// [`Segment::sent`] of the segment acknowledged (RFC 7323: TSecr).
+    /// Echo of [`Segment::sent`] of the acknowledged segment (RFC 7323: TSecr).
     pub echo: Time,
-    /// ECN echo: the network marked the segments acknowledged here (RFC 8257 §3.2).
+    /// ECN echo: whether the network marked the segments that this packet acknowledges (RFC 8257 §3.2).
     pub marked: bool,
     pub sack: Sack,
 }
 
-/// Up to three ranges of segments received beyond [`Ack::next`]. No more than three fit beside a timestamp (RFC 2018
-/// §3).
+/// Selective acknowledgement: up to three ranges of segments above [`Ack::next`] that have arrived. TCP's option field has no room for more
+/// than three ranges and a timestamp (RFC 2018 §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sack {
     /// Ranges as (start, end); an empty pair ends the list.

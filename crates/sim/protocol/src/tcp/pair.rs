@@ -1,4 +1,4 @@
-//! Test harness: two endpoints in virtual time, joined by a configurable link that delays, drops, marks and reorders.
+//! Test harness: a sender and a receiver in virtual time, connected by a configurable link that delays, drops, marks and reorders packets.
 
 use super::{Ack, CongestionControl, Receiver, Segment, Sender};
 use std::cmp::Reverse;
@@ -10,7 +10,7 @@ use unrack_units::Time;
 #[derive(Debug, Clone)]
 pub(crate) struct Link {
     pub delay: Time,
-    /// Maximum extra delay, drawn for each packet, which reorders packets.
+    /// Maximum extra delay of a packet. The delay is random for each packet, which reorders packets.
     pub jitter: Time,
     /// Time that a data segment takes on the wire.
     pub slot: Time,
@@ -56,7 +56,8 @@ pub(crate) struct Pair<C> {
     link: Link,
     random: SplitMix64,
     wire_free: Time,
-    /// Timers requested last by the sender and by the receiver. Timers requested earlier fire too, without effect.
+    /// Expiry times of the timers that the sender and the receiver requested last. Timers that they requested earlier expire too, without
+    /// effect.
     armed: [Option<Time>; 2],
     queue: BinaryHeap<Reverse<(Time, u64)>>,
     packets: Vec<Packet>,
@@ -80,7 +81,7 @@ impl<C: CongestionControl> Pair<C> {
         }
     }
 
-    /// Runs until the sender is done. Returns the time at that point, or `None` if no event is left before.
+    /// Runs until the sender is done, and returns the time then. Returns `None` if the sender is not done when no event is left.
     pub(crate) fn run(&mut self) -> Option<Time> {
         self.run_until(|pair| pair.sender.is_done())
     }

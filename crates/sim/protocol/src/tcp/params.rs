@@ -23,7 +23,7 @@ pub enum ConnectionLifetime {
     /// A new connection for each message.
     #[default]
     Fresh,
-    /// A message takes the most recently used idle connection between its ends, or a new one if none is idle.
+    /// Each message uses the most recently used idle connection between its two nodes, or a new connection if none is idle.
     Kept,
 }
 
@@ -33,22 +33,23 @@ pub enum ConnectionLifetime {
 pub struct Params {
     /// Congestion control. Default CUBIC.
     pub congestion: Congestion,
-    /// Segments that a new stream may send at once. Default 10 (RFC 6928 §2).
+    /// Initial window: number of segments that a new connection may send at once. Default 10 (RFC 6928 §2).
     pub initial_window: u32,
-    /// Smallest retransmission timeout. Default 200 us: fine-grained timers (Vasudevan et al., SIGCOMM
-    /// 2009), as in the evaluation of pFabric (SIGCOMM 2013).
+    /// Minimum retransmission timeout. Default 200 us: fine-grained timers (Vasudevan et al., SIGCOMM 2009), as in the evaluation of
+    /// pFabric (SIGCOMM 2013).
     pub min_rto: Time,
-    /// Largest retransmission timeout. Default 60 s (RFC 6298 §2.5).
+    /// Maximum retransmission timeout. Default 60 s (RFC 6298 §2.5).
     pub max_rto: Time,
-    /// Whether successive packets of a stream take the equal paths in turn (Dixit et al., INFOCOM 2013). Default: all
-    /// packets of a stream take the same path, chosen by a hash (ECMP, RFC 2992).
+    /// Whether successive packets of a stream take the paths of equal cost in turn (Dixit et al., INFOCOM 2013). Default: all packets of a
+    /// stream take the same path, which a hash selects (ECMP, RFC 2992).
     pub spraying: bool,
-    /// Whether messages share connections, and with them the learned state of a connection. Default: each message
-    /// opens a connection.
+    /// Whether a message reuses the connection of an earlier message, with its congestion window and round-trip estimate. Default: each
+    /// message opens a new connection.
     #[schemars(extend("x-unhashed" = "default"))]
     pub connections: ConnectionLifetime,
-    /// Whether a lost tail is probed for after two round trips, before the retransmission timer expires (RFC 8985 §7),
-    /// as Linux does. Default: a lost tail waits for the timer.
+    /// Whether a sender without a new acknowledgement sends a tail loss probe after two round trips, before the retransmission timer
+    /// expires (RFC 8985 §7), as Linux does. Default: no probes, so that the loss of the last segments of a stream is noticed only when the
+    /// timer expires.
     #[schemars(extend("x-unhashed" = "default"))]
     pub tail_loss_probe: bool,
 }
@@ -68,7 +69,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Returns the retransmission timeouts for a network with this unloaded round-trip time.
+    /// Returns the bounds and the initial value of the retransmission timeout for a network whose unloaded round-trip time is `rtt`.
     pub fn timeouts(&self, rtt: Time) -> Timeouts {
         Timeouts::known(rtt, self.min_rto, self.max_rto).with_probes(self.tail_loss_probe)
     }

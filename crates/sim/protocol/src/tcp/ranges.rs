@@ -1,7 +1,7 @@
 //! A set of segment numbers as sorted, disjoint, half-open ranges.
 //!
-//! The set is empty as long as no segment is lost or reordered. On the common path it therefore neither allocates
-//! memory nor takes time.
+//! TCP's sets of segments that arrived out of order are empty as long as no segment is lost or reordered. In this common case, the set
+//! allocates no memory and takes no time.
 
 use std::ops::Range;
 
@@ -36,7 +36,7 @@ impl SequenceRanges {
         self.containing(number).map_or(number, |r| r.end)
     }
 
-    /// Returns how many numbers of the set are below `number`.
+    /// Returns how many numbers in the set are below `number`.
     pub(super) fn count_below(&self, number: u32) -> u32 {
         self.ranges.iter().take_while(|r| r.start < number).map(|r| r.end.min(number) - r.start).sum()
     }

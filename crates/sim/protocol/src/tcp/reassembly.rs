@@ -2,7 +2,7 @@
 
 use super::ranges::SequenceRanges;
 
-/// Segments of a stream that have arrived: all before the next one expected, and some beyond it.
+/// Set of the segments of a stream that have arrived: all segments before the next expected one, and some segments beyond it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reassembly {
     next: u32,
@@ -10,7 +10,7 @@ pub(crate) struct Reassembly {
 }
 
 impl Reassembly {
-    /// Returns the next segment expected. All segments before it have arrived and been delivered in order.
+    /// Returns the number of the next expected segment. All segments with lower numbers have arrived and been delivered in order.
     pub(crate) fn next(&self) -> u32 {
         self.next
     }
@@ -20,8 +20,8 @@ impl Reassembly {
         &self.beyond
     }
 
-    /// Adds a segment that has arrived. Returns how many segments become deliverable in order: 0 if this one is a
-    /// duplicate or came too early.
+    /// Adds a segment that has arrived. Returns how many segments can now be delivered in order. This is 0 if the segment is a duplicate,
+    /// or if a segment before it is missing.
     pub(crate) fn add(&mut self, number: u32) -> u32 {
         let before = self.next;
         if number > self.next {

@@ -14,13 +14,13 @@ use unrack_units::Time;
 #[derive(Debug, Clone)]
 pub struct Receiver {
     arrived: Reassembly,
-    /// Congestion mark of the last segment (RFC 8257 §3.2: DCTCP.CE).
+    /// Whether the last segment that arrived had a congestion mark (RFC 8257 §3.2: DCTCP.CE).
     marked: bool,
-    /// Number of segments not yet acknowledged, and the time to echo for them.
+    /// Number of segments that have arrived and are not yet acknowledged. The next field is the timestamp to echo in their acknowledgement.
     pending: u32,
     echo: Time,
-    /// Acknowledgements that are due: one for the segments before a change of the mark, and one for the newest
-    /// segment.
+    /// Acknowledgements to send now. If the congestion mark has changed, the first is for the segments before the change; the other is for
+    /// the newest segment.
     due: [Option<Ack>; 2],
     deadline: Option<Time>,
     every: u32,
@@ -28,8 +28,8 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Creates a receiver that acknowledges every `every`th segment in order, at the latest after `delay` (RFC 5681
-    /// §4.2). With 1, it acknowledges each segment.
+    /// Creates a receiver that sends an acknowledgement for every `every`th segment that arrives in order, and for any segment at the
+    /// latest after `delay` (RFC 5681 §4.2). If `every` is 1, it acknowledges each segment at once.
     pub fn new(every: u32, delay: Time) -> Receiver {
         Receiver {
             arrived: Reassembly::default(),
@@ -43,13 +43,13 @@ impl Receiver {
         }
     }
 
-    /// Returns the next segment expected. All segments before it have arrived and been delivered in order.
+    /// Returns the number of the next expected segment. All segments with lower numbers have arrived and been delivered in order.
     pub fn next(&self) -> u32 {
         self.arrived.next()
     }
 
-    /// Handles the arrival of a segment, with or without a congestion mark. Returns how many segments become
-    /// deliverable in order: 0 if this one is a duplicate or came too early.
+    /// Handles the arrival of a segment. `marked` is whether it had a congestion mark. Returns how many segments can now be delivered in
+    /// order. This is 0 if the segment is a duplicate, or if a segment before it is missing.
     pub fn handle_segment(&mut self, now: Time, segment: Segment, marked: bool) -> u32 {
         self.note_mark(marked);
         let in_order = segment.number == self.next() && self.arrived.beyond().is_empty();
@@ -62,7 +62,7 @@ impl Receiver {
         handed_on
     }
 
-    /// Makes the delayed acknowledgement due, once its time has come.
+    /// Handles a timeout: if the delay of a delayed acknowledgement is over, [`poll_ack`](Receiver::poll_ack) returns this acknowledgement.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             self.due[1] = Some(self.acknowledge(self.next()));
@@ -79,8 +79,8 @@ impl Receiver {
         self.deadline
     }
 
-    /// Records the mark of a segment. RFC 8257 §3.2: when the mark changes, earlier segments are acknowledged with the
-    /// mark that they had.
+    /// Records whether a segment has a congestion mark. If this differs from the segment before, the earlier segments are first
+    /// acknowledged with the mark that they had (RFC 8257 §3.2).
     fn note_mark(&mut self, marked: bool) {
         if marked != self.marked && self.pending > 0 {
             self.due[0] = Some(self.acknowledge(self.next()));
@@ -103,8 +103,8 @@ impl Receiver {
         Ack { next: self.next(), echo: self.echo, marked: self.marked, sack: self.sack(newest) }
     }
 
-    /// Returns the selective acknowledgement, the block of the newest segment first (RFC 2018 §4).
-    // Departure: then the highest others, where the RFC says the most recently reported. They are the same unless
+    /// Returns the selective acknowledgement. Its first block contains the newest segment (RFC 2018 §4).
+    // Departure: the other blocks are the highest ones, and not the most recently reported ones as in the RFC. These are the same unless
     // segments arrive out of order.
     fn sack(&self, newest: u32) -> Sack {
         let beyond = self.arrived.beyond();

@@ -4,7 +4,7 @@ use super::rto::Rto;
 use super::{CongestionControl, IdlePeriod, Sender};
 use unrack_units::Time;
 
-/// State of a connection while it has nothing to send: its congestion window and its round-trip estimate.
+/// State of an idle connection between two streams: its congestion control and its round-trip estimate.
 #[derive(Debug, Clone)]
 pub struct Resting<C> {
     pub(super) control: C,
@@ -14,8 +14,8 @@ pub struct Resting<C> {
 }
 
 impl<C: CongestionControl> Resting<C> {
-    /// Starts the next stream of the connection. If the connection has not sent for a while, the window shrinks
-    /// ([`IdlePeriod::shrink`]).
+    /// Creates the sender of the next stream on the connection. If the connection has sent nothing for a while, the congestion window
+    /// shrinks ([`IdlePeriod::shrink`]).
     pub fn resume(mut self, now: Time, segments: u32) -> Sender<C> {
         let time = now - self.last_sent;
         let timeouts = time.as_ps().saturating_sub(1) / self.rto.timeout().as_ps();
@@ -49,8 +49,8 @@ mod tests {
         assert_eq!((cwnd, ssthresh), (4.0, f64::INFINITY));
     }
 
-    /// Returns the window of CUBIC after a loss at 10,000 segments and `seconds` of growth, with a pause after the
-    /// first second.
+    /// Returns the congestion window of CUBIC after a loss at a window of 10,000 segments and `seconds` seconds of growth. After the first
+    /// second, the connection pauses for the time `paused`.
     fn cubic(seconds: u64, paused: Time) -> u32 {
         let params = Params { congestion: Congestion::Cubic, initial_window: 10_000, ..Params::default() };
         let mut control = LossBased::new(&params);

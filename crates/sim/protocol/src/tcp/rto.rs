@@ -10,7 +10,7 @@ pub(super) struct Rto {
     smoothed: Option<(u64, u64)>,
     base: Time,
     backoff: u32,
-    /// All timeouts so far, including those before the latest sample.
+    /// Number of all timeouts so far, including those before the latest sample.
     ever: u32,
     min: Time,
     max: Time,
@@ -24,7 +24,7 @@ impl Rto {
         Rto { smoothed: None, base: first, backoff: 0, ever: 0, min, max, probes, salt }
     }
 
-    /// Takes a sample of the round-trip time: RFC 6298 §2.2 and §2.3. A sample also ends the back-off (§5.7).
+    /// Updates the estimate with a sample of the round-trip time (RFC 6298 §2.2 and §2.3). A sample also ends the back-off (§5.7).
     pub(super) fn sample(&mut self, rtt: Time) {
         let rtt = rtt.as_ps();
         let (srtt, rttvar) = match self.smoothed {
@@ -48,16 +48,19 @@ impl Rto {
         self.backoff
     }
 
-    /// Returns how long to wait before a tail loss probe (RFC 8985 §7.2). `None`: no probe, as before the first sample.
-    // Departure: no allowance for delayed acknowledgements of a single segment, which are not delayed here.
+    /// Returns how long the sender waits for an acknowledgement before it sends a tail loss probe (RFC 8985 §7.2). Returns `None` if probes
+    /// are off, or before the first sample.
+    // Departure: the RFC waits longer if a single segment is in flight, because its acknowledgement may be delayed. Here receivers do not
+    // delay it.
     pub(super) fn probe_timeout(&self) -> Option<Time> {
         let (srtt, _) = self.smoothed.filter(|_| self.probes)?;
         Some(Time::from_ps(2 * srtt))
     }
 
-    /// Returns the timeout in use: doubled for each timeout in a row (§5.5), and then also longer by up to a half.
-    // Departure: the RFC has no draw. Without it, the retries of a sender whose timeout is at its least meet the
-    // outages of a link that fails with the same period.
+    /// Returns the current retransmission timeout. It is doubled for each timeout in a row (§5.5). After the first timeout, it is also
+    /// longer by a random extra of up to a half.
+    // Departure: the RFC has no random extra. Without it, all retries of a sender whose timeout is at its minimum might fall into the
+    // outages of a link that fails periodically with the same period.
     pub(super) fn timeout(&self) -> Time {
         let ps = u128::from(self.base.as_ps()) << self.backoff;
         let exact = Time::from_ps(u64::try_from(ps).unwrap_or(u64::MAX)).min(self.max);

@@ -1,28 +1,29 @@
-//! Scoreboard of a sender's segments: acknowledged, selectively acknowledged, lost, retransmitted (RFC 6675 §3 and §4).
+//! Scoreboard of a sender (RFC 6675 §3 and §4): records which segments are acknowledged, selectively acknowledged (sacked), lost and
+//! retransmitted.
 
 use super::ranges::SequenceRanges;
 use super::{Outstanding, Sack};
 
-/// Segments selectively acknowledged above a hole before the hole counts as lost (RFC 6675 §2: DupThresh).
+/// Number of selectively acknowledged segments above a hole that make the hole count as lost (RFC 6675 §2: DupThresh).
 const DUP_THRESH: u32 = 3;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Scoreboard {
-    /// RFC 6675 HighACK + 1: every segment below has arrived.
+    /// RFC 6675 HighACK + 1: every segment with a lower number has arrived.
     una: u32,
-    /// RFC 6675 HighData + 1: every segment below has been sent.
+    /// RFC 6675 HighData + 1: every segment with a lower number has been sent.
     next: u32,
     /// Segments above `una` that have arrived.
     sacked: SequenceRanges,
-    /// Segments below this one that are not sacked count as lost.
+    /// Segments with lower numbers that are not acknowledged, selectively or otherwise, count as lost.
     lost_below: u32,
-    /// RFC 6675 HighRxt + 1: segments below that are not sacked have been retransmitted, in order.
+    /// RFC 6675 HighRxt + 1: segments with lower numbers that are neither acknowledged nor sacked have been retransmitted, in order.
     rxt_below: u32,
 }
 
 /// Effect of an acknowledgement.
 pub(super) struct AckEffect {
-    /// Segments now known to have arrived that were not before.
+    /// Number of segments that the sender did not know to have arrived before this acknowledgement.
     pub delivered: u32,
     /// Whether `una` moved.
     pub advanced: bool,
@@ -35,7 +36,7 @@ impl Scoreboard {
     pub(super) fn next(&self) -> u32 {
         self.next
     }
-    /// Returns whether a segment is sent and not acknowledged.
+    /// Returns whether any segment is sent and not acknowledged.
     pub(super) fn outstanding(&self) -> bool {
         self.una < self.next
     }
@@ -47,8 +48,8 @@ impl Scoreboard {
         self.lost_below > self.una
     }
 
-    /// Returns the segments in flight. RFC 6675 §4: SetPipe (). Sent, neither sacked nor lost; and retransmitted, not
-    /// sacked.
+    /// Returns the number of segments in flight (RFC 6675 §4: SetPipe ()). A segment that was sent and is neither sacked nor lost counts
+    /// once. A segment that was retransmitted and is not sacked counts once more.
     pub(super) fn pipe(&self) -> u32 {
         if self.sacked.is_empty() {
             return self.next - self.lost_below.max(self.una) + self.rxt_below.saturating_sub(self.una);
@@ -64,7 +65,7 @@ impl Scoreboard {
         (to - from) - (self.sacked.count_below(to) - self.sacked.count_below(from))
     }
 
-    /// Applies an acknowledgement of data that was sent, which the caller has checked. RFC 6675 §4: Update ().
+    /// Applies an acknowledgement (RFC 6675 §4: Update ()). The caller has checked that it acknowledges only segments that were sent.
     pub(super) fn update(&mut self, next: u32, sack: &Sack) -> AckEffect {
         let advanced = next > self.una;
         let mut delivered = 0;
@@ -92,7 +93,7 @@ impl Scoreboard {
         }
     }
 
-    /// Returns whether no segment has arrived beyond a hole.
+    /// Returns whether no segment is known to have arrived out of order.
     pub(super) fn is_in_order(&self) -> bool {
         self.sacked.is_empty()
     }
@@ -102,15 +103,15 @@ impl Scoreboard {
         self.lost_below = self.lost_below.max(segment);
     }
 
-    /// Presumes all outstanding segments lost, except sacked ones; they may be sent again.
-    // Departure: RFC 2018 §8 forgets the sacks, because a receiver may drop what it has sacked; receivers here never
-    // do.
+    /// Counts all segments in flight as lost, except sacked ones, so that they are sent again.
+    // Departure: RFC 2018 §8 discards the selective acknowledgements, because a receiver may drop segments that it has acknowledged
+    // selectively. Receivers here never drop them.
     pub(super) fn lose_all(&mut self) {
         self.lost_below = self.next;
         self.rxt_below = self.una;
     }
 
-    /// Returns the next hole to fill. RFC 6675 §4: NextSeg () rule 1, and rule 3 if `eager`.
+    /// Returns the next missing segment to retransmit (RFC 6675 §4: NextSeg () rule 1, and rule 3 if `eager`).
     pub(super) fn hole(&self, eager: bool) -> Option<u32> {
         let hole = self.sacked.gap_from(self.rxt_below.max(self.una));
         let limit = if eager { self.lost_below.max(self.sacked.end().unwrap_or(0)) } else { self.lost_below };
@@ -121,7 +122,7 @@ impl Scoreboard {
         self.rxt_below = segment + 1;
     }
 
-    /// Counts a segment never sent before as sent, and returns it.
+    /// Returns the next segment that was never sent, and counts it as sent.
     pub(super) fn send_new(&mut self) -> u32 {
         self.next += 1;
         self.next - 1

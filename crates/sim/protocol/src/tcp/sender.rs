@@ -1,4 +1,4 @@
-//! Sending half of a connection: transmission and retransmission of segments.
+//! Sending side of a TCP connection: transmission and retransmission of segments.
 
 use super::resting::Resting;
 use super::rto::Rto;
@@ -7,28 +7,28 @@ use super::{Ack, Acked, CongestionControl, Outstanding, Sack, Segment};
 use crate::silence::MOST_TIMEOUTS;
 use unrack_units::Time;
 
-/// Retransmission timeout before the first sample, and its bounds after it (RFC 6298).
+/// Initial retransmission timeout, before the first sample of the round-trip time, and bounds of the timeout after this sample (RFC 6298).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     pub first: Time,
     pub min: Time,
     pub max: Time,
-    /// Whether a lost tail is probed for before the timer expires (RFC 8985 §7).
+    /// Whether the sender sends tail loss probes before the retransmission timer expires (RFC 8985 §7).
     pub probes: bool,
-    /// Seed of the random extra waits of repeated timeouts; see [`longer`](crate::silence::longer).
+    /// Seed of the random extra time by which repeated timeouts are longer; see [`longer`](crate::silence::longer).
     pub salt: u32,
 }
 
 impl Timeouts {
-    /// Returns the timeouts in a network of this round-trip time, without probes.
-    // Departure: RFC 6298 §2.1 waits 1 s before the first sample. In a rack the round-trip time is known, and the first
-    // timeout is what it would be after a sample of it (§2.2).
+    /// Returns the timeouts for a network whose round-trip time is known to be `rtt`, without tail loss probes.
+    // Departure: RFC 6298 §2.1 waits 1 s before the first sample. In a rack the round-trip time is known. Therefore the initial timeout is
+    // the one that would result from a sample with this value (§2.2).
     pub fn known(rtt: Time, min: Time, max: Time) -> Timeouts {
         let max = max.max(min);
         Timeouts { first: (rtt * 3).clamp(min, max), min, max, probes: false, salt: 0 }
     }
 
-    /// Switches probes for lost tails on or off.
+    /// Switches tail loss probes on or off.
     pub fn with_probes(self, probes: bool) -> Timeouts {
         Timeouts { probes, ..self }
     }
@@ -39,7 +39,7 @@ impl Timeouts {
     }
 }
 
-/// Sends the segments of one stream, and repeats each until it is acknowledged.
+/// Sends the segments of one stream, and retransmits each until it is acknowledged.
 ///
 /// | calls | functions |
 /// |---|---|
@@ -51,33 +51,35 @@ pub struct Sender<C> {
     control: C,
     board: Scoreboard,
     phase: SenderPhase,
-    /// Number of segments of the stream so far.
+    /// Number of segments that the stream has so far.
     total: u32,
     rto: Rto,
     deadline: Option<Time>,
     retransmissions: u32,
-    /// Value of the next segment to send at the time when the window was last the limit.
+    /// Number of the next segment to send at the time when the congestion window last kept the sender from sending.
     held_back_at: u32,
-    /// Window of the connection when it was new (IW of RFC 5681 §2), in segments.
+    /// Initial congestion window of the connection (IW of RFC 5681 §2), in segments.
     initial_window: u32,
     last_sent: Time,
     probe: Probe,
 }
 
-/// Tail loss probe (RFC 8985 §7). It reveals the loss of a tail, because no later segment would reveal it.
+/// State of the tail loss probe (RFC 8985 §7). The probe reveals the loss of the last segments of a stream, which no later segment would
+/// reveal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Probe {
     None,
-    /// The deadline is that of a probe.
+    /// The sender's deadline is the time at which a probe becomes due.
     Armed,
-    /// A probe is to be sent, even if the window does not allow a segment.
+    /// The sender must send a probe now, even if the congestion window does not allow a segment.
     Due,
-    /// A probe was sent at time `at`: a copy of this segment or a new one. `outstanding` segments were in flight then.
+    /// The sender has sent a probe at time `at`. The probe was segment `number`, either again (`is_copy`) or for the first time.
+    /// `outstanding` describes the unacknowledged segments at that time.
     Sent {
         at: Time,
         number: u32,
         is_copy: bool,
-        /// Time at which the preceding segment was sent.
+        /// Time at which the sender sent the segment before the probe.
         before: Time,
         outstanding: Outstanding,
     },
@@ -86,13 +88,13 @@ enum Probe {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SenderPhase {
     Open,
-    /// Fast recovery (RFC 6675 §5): holes are filled until everything below `until` is acknowledged. If `owed`, the
-    /// first retransmission is sent even if the window does not allow it (step 4.3).
+    /// Fast recovery (RFC 6675 §5): the sender retransmits missing segments until all segments below `until` are acknowledged. If `owed`,
+    /// the first retransmission is still to be sent, and is sent even if the congestion window does not allow it (step 4.3).
     Recovery {
         until: u32,
         owed: bool,
     },
-    /// Recovery from a timeout: all unacknowledged segments below `until` are sent again, in slow start.
+    /// Recovery from a retransmission timeout: the sender sends all unacknowledged segments below `until` again, in slow start.
     Loss {
         until: u32,
     },
@@ -101,7 +103,7 @@ enum SenderPhase {
 }
 
 impl<C: CongestionControl> Sender<C> {
-    /// Creates the sender of the first stream, of `segments` segments, on a new connection.
+    /// Creates the sender of the first stream on a new connection. The stream has `segments` segments.
     pub fn new(control: C, timeouts: Timeouts, segments: u32) -> Sender<C> {
         let (initial_window, rto) = (control.cwnd(), Rto::new(timeouts));
         Sender::resumed(Resting { control, rto, initial_window, last_sent: Time::ZERO }, segments)
@@ -124,7 +126,7 @@ impl<C: CongestionControl> Sender<C> {
         }
     }
 
-    /// Returns the connection for another stream. Segments of this stream that are in flight count as arrived.
+    /// Returns the state of the connection for the next stream. Segments of this stream that are still in flight count as arrived.
     pub fn rest(&self) -> Resting<C>
     where
         C: Clone,
@@ -133,11 +135,12 @@ impl<C: CongestionControl> Sender<C> {
         Resting { control: self.control.clone(), rto: self.rto.clone(), initial_window, last_sent }
     }
 
-    /// Returns the acknowledgement that an answer to everything sent implies (RFC 9293 §3.8.6.3).
-    // Departure: an answer would echo the timestamp of the segment that it answers; this is the timestamp of the last
-    // segment sent, which is the same unless something was retransmitted needlessly.
+    /// Returns the acknowledgement that the peer's answer to the whole stream implies: all segments have arrived (RFC 9293 §3.8.6.3).
+    // Departure: a real answer would echo the timestamp of the segment that it answers. Here it echoes the timestamp of the last segment
+    // sent, which is the same unless a segment was retransmitted needlessly.
     pub fn acknowledged_by_answer(&self) -> Ack {
-        // A late answer shows that the segment sent before the probe was not lost.
+        // If a probe was sent and the answer was only late, the answer belongs to the segment sent before the probe, which was therefore
+        // not lost.
         let echo = match self.probe {
             Probe::Sent { before, .. } => before,
             _ => self.last_sent,
@@ -154,7 +157,7 @@ impl<C: CongestionControl> Sender<C> {
     pub fn control(&self) -> &C {
         &self.control
     }
-    /// Returns the congestion control, so that other subflows can change it.
+    /// Returns the congestion control mutably, because the other subflows of an MPTCP stream change it.
     pub(crate) fn control_mut(&mut self) -> &mut C {
         &mut self.control
     }
@@ -162,7 +165,7 @@ impl<C: CongestionControl> Sender<C> {
     pub fn acknowledged(&self) -> u32 {
         self.board.una()
     }
-    /// Returns whether everything given to send has been acknowledged, or the sender has given up.
+    /// Returns whether all segments of the stream so far are acknowledged, or the sender has given up.
     pub fn is_done(&self) -> bool {
         self.board.una() == self.total || self.has_given_up()
     }
@@ -174,14 +177,14 @@ impl<C: CongestionControl> Sender<C> {
     pub(crate) fn timeouts(&self) -> u32 {
         self.rto.timeouts()
     }
-    /// Returns the number of segments sent again.
+    /// Returns the number of retransmitted segments.
     pub fn retransmissions(&self) -> u32 {
         self.retransmissions
     }
 
     /// Handles an acknowledgement.
     pub fn handle_ack(&mut self, now: Time, ack: &Ack) {
-        // RFC 9293 §3.10.7.4: an acknowledgement of something not sent is dropped.
+        // RFC 9293 §3.10.7.4: an acknowledgement of a segment that was not sent is dropped.
         if ack.next > self.board.next() || ack.echo > now || self.has_given_up() {
             return;
         }
@@ -201,7 +204,8 @@ impl<C: CongestionControl> Sender<C> {
             rtt: now - ack.echo,
         });
         if progress.advanced {
-            // RFC 7323 §4.1: only acknowledgements that advance are sampled. RFC 6298 §5.3: restart.
+            // RFC 7323 §4.1: only an acknowledgement of new segments gives a sample of the round-trip time. RFC 6298 §5.3: it also restarts
+            // the timer.
             self.rto.sample(now - ack.echo);
             self.deadline = self.board.outstanding().then(|| now + self.rto.timeout());
         }
@@ -210,8 +214,8 @@ impl<C: CongestionControl> Sender<C> {
         self.arm_probe(now);
     }
 
-    /// Evaluates an acknowledgement after a probe: RFC 8985 §7.4. The echoed time shows whether the probe arrived; the
-    /// RFC uses the SACK of a duplicate instead.
+    /// Evaluates an acknowledgement that arrives after a tail loss probe (RFC 8985 §7.4). The echoed timestamp shows whether the
+    /// acknowledgement answers the probe; the RFC uses the SACK of a duplicate segment instead.
     fn hear_of_probe(&mut self, ack: &Ack) {
         let Probe::Sent { at, number, is_copy, outstanding, .. } = self.probe else { return };
         let arrived = ack.echo == at;
@@ -221,14 +225,14 @@ impl<C: CongestionControl> Sender<C> {
                 self.control.handle_loss(outstanding);
             }
         } else if arrived {
-            // RACK (§6.2), applied to this one segment: segments sent two round trips before it that have not arrived
-            // are lost.
+            // RACK (§6.2), applied to the probe only: segments that were sent two round trips before the probe and have not arrived are
+            // lost.
             self.probe = Probe::None;
             self.board.lose_below(number);
         }
     }
 
-    /// Arms a probe for the time by which the tail in flight should be acknowledged: RFC 8985 §7.2.
+    /// Sets the deadline of a tail loss probe, to the time by which the segments in flight should be acknowledged (RFC 8985 §7.2).
     fn arm_probe(&mut self, now: Time) {
         if matches!(self.probe, Probe::Armed | Probe::Due) {
             self.probe = Probe::None;
@@ -249,8 +253,8 @@ impl<C: CongestionControl> Sender<C> {
         }
     }
 
-    /// Enters fast recovery: RFC 6675 §5, step 4. After a timeout, it is not entered again before the recovery point
-    /// is passed (§5.1).
+    /// Enters fast recovery (RFC 6675 §5, step 4). After a retransmission timeout, the sender does not enter it before all segments up to
+    /// the recovery point are acknowledged (§5.1).
     fn enter_recovery(&mut self) {
         if self.phase == SenderPhase::Open && self.board.first_is_lost() {
             self.phase = SenderPhase::Recovery { until: self.board.next(), owed: true };
@@ -258,7 +262,7 @@ impl<C: CongestionControl> Sender<C> {
         }
     }
 
-    /// Handles a retransmission timeout (RFC 6298 §5.4 to §5.6), or makes a probe due.
+    /// Handles the sender's deadline: a retransmission timeout (RFC 6298 §5.4 to §5.6), or the time at which a tail loss probe becomes due.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return;
@@ -281,7 +285,7 @@ impl<C: CongestionControl> Sender<C> {
         self.deadline = Some(now + self.rto.timeout());
     }
 
-    /// Returns the next segment to put on the wire, if the window allows one.
+    /// Returns the next segment to send, or `None` if the congestion window allows none or no segment is left to send.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
         if self.is_held_back() {
             return None;
@@ -299,18 +303,18 @@ impl<C: CongestionControl> Sender<C> {
         Some(Segment { number, sent: now })
     }
 
-    /// Returns whether [`poll_transmit`](Sender::poll_transmit) would return a segment. Drivers need this if many
-    /// senders share one link.
+    /// Returns whether [`poll_transmit`](Sender::poll_transmit) would return a segment. A driver needs this to choose among several senders
+    /// that share one link.
     pub fn is_ready(&mut self) -> bool {
         !self.is_held_back() && self.has_next()
     }
 
-    /// Returns whether the window has room for a new segment.
+    /// Returns whether the congestion window has room for a new segment.
     pub(crate) fn has_room(&mut self) -> bool {
         !self.is_held_back()
     }
 
-    /// Returns the segment to send as a probe: a new one or, if there is none, the last one again. RFC 8985 §7.3.
+    /// Returns the segment to send as a tail loss probe: a new segment or, if there is none, the last segment again (RFC 8985 §7.3).
     fn next_probe(&mut self, now: Time) -> u32 {
         let outstanding = self.board.all_sent();
         let is_copy = outstanding.next == self.total;
@@ -347,7 +351,7 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     /// Chooses the next segment. RFC 6675 §4: NextSeg ().
-    // Departure: without rule 4 (the rescue of a lost tail), which the RFC makes optional.
+    // Departure: rule 4 (retransmission of the last segment of a lost tail), which is optional in the RFC, is left out.
     fn next_segment(&mut self) -> Option<u32> {
         if let Some(hole) = self.hole(false) {
             return Some(hole);
@@ -373,7 +377,7 @@ impl<C: CongestionControl> Sender<C> {
         Some(hole)
     }
 
-    /// Returns when to call [`handle_timeout`](Sender::handle_timeout) unless another event happens before.
+    /// Returns when the driver must call [`handle_timeout`](Sender::handle_timeout), unless another event happens before.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.deadline
     }

@@ -9,7 +9,7 @@ fn sender(segments: u32) -> Sender<LossBased> {
     Sender::new(LossBased::new(&params), params.timeouts(Time::from_us(2)), segments)
 }
 
-/// Runs a pair with a round trip of 2.12 us, in which a timeout takes 200 us.
+/// Runs a transfer between a sender and a receiver with a round trip of 2.12 us and a retransmission timeout of 200 us.
 fn run(segments: u32, lost: &[u64]) -> Pair<LossBased> {
     let link = Link { drop_nth: lost.to_vec(), ..Link::default() };
     let mut pair = Pair::new(sender(segments), Receiver::new(1, Time::ZERO), link, 0);
@@ -51,7 +51,7 @@ fn before_anything_is_known_of_the_round_trip_there_is_none() {
     assert!(pair.now > Time::from_us(200), "{}", pair.now);
 }
 
-/// Returns the probe of a sender of ten segments, nine of which are acknowledged after 10 us.
+/// Returns the tail loss probe of a sender of ten segments. The first nine segments are acknowledged after 10 us.
 fn probed(sender: &mut Sender<LossBased>) -> Segment {
     let ten: Vec<_> = std::iter::from_fn(|| sender.poll_transmit(Time::ZERO)).collect();
     assert_eq!(ten.len(), 10);

@@ -1,4 +1,4 @@
-//! Requests of a node to other nodes.
+//! Requests that a node sends to other nodes.
 
 use super::copies::{Copies, LineSet};
 use super::{Completion, HostStack, Request, RequestOutcome};
@@ -7,20 +7,20 @@ use crate::edm::{Body, MemoryMessage, RmwOperation};
 use std::collections::VecDeque;
 use unrack_protocol::edm::steps;
 
-/// Active messages to one destination, and the requests that wait until one of them ends.
+/// Active messages to one destination, and the requests that wait until one of these messages ends.
 #[derive(Debug, Clone, Default)]
 pub(super) struct DestinationQueue {
     places: Vec<ActiveSlot>,
     pub waiting: VecDeque<(u32, Request)>,
-    /// Lines over which the destination does not answer any more.
+    /// Lines over which the destination no longer answers.
     pub lost: LineSet,
 }
 
-/// One of the X places in the table of active messages.
+/// One of the X places in the table of active messages to one destination.
 #[derive(Debug, Clone, Copy, Default)]
 struct ActiveSlot {
     is_used: bool,
-    /// Number of uses of the place that have ended, modulo 256.
+    /// Number of messages that have used the place and ended, modulo 256.
     uses: u8,
 }
 
@@ -31,26 +31,27 @@ pub(super) struct AwaitedResponse {
     bytes: usize,
     data: Vec<u8>,
     copies: Copies,
-    /// Lines over which the end of the answer has not arrived yet.
+    /// Lines over which the last chunk of the answer has not arrived yet.
     open: LineSet,
-    /// Whether the whole answer has arrived over one line.
+    /// Whether the whole answer has arrived over at least one line.
     is_over: bool,
-    /// Cycle by which the first copy has to be complete or, once it is complete, the second one.
+    /// Cycle at which the wait times out. Before this cycle, the first copy of the answer must be complete. Once it is complete, the
+    /// deadline is that of the second copy.
     deadline: Option<u64>,
 }
 
-/// A write, or several writes under one notification.
+/// A write, or several writes that the node announced to the switch with one notification.
 #[derive(Debug, Clone)]
 pub(super) struct AnnouncedWrite {
-    /// Parts that are still to be sent, by line.
+    /// For each line, the parts that are still to be sent over it.
     left: Vec<VecDeque<WritePart>>,
-    /// Number of parts that no line has sent yet.
+    /// Number of parts that have not been sent over any line yet.
     unsent: usize,
-    /// Lines for which the place waits. Once there are none, the place is free; the parts in `left` for other lines
-    /// then only wait for their grants.
+    /// Lines over which the write must be sent before its place in the table is free. Parts in `left` for other lines do not keep the place
+    /// occupied; they only wait for their grants.
     open: LineSet,
     is_free: bool,
-    /// Cycle by which the second copy has to leave, set once the first copy has left.
+    /// Cycle by which the second copy of the write must have been sent. It is set once the first copy has been sent.
     deadline: Option<u64>,
 }
 
@@ -58,22 +59,21 @@ pub(super) struct AnnouncedWrite {
 type WritePart = (u32, u64, Vec<u8>);
 
 impl DestinationQueue {
-    /// Returns whether a new request would start at once, because fewer than `max_active` are active.
+    /// Returns whether a new request to this destination would start at once, because fewer than `max_active` messages are active.
     pub(super) fn is_ready(&self, max_active: usize) -> bool {
         self.waiting.is_empty() && self.places.iter().filter(|place| place.is_used).count() < max_active
     }
 }
 
 impl AnnouncedWrite {
-    /// Returns whether the place of this request is free again, because the request has left over all lines for which
-    /// the place waits.
+    /// Returns whether the place of this write in the table is free again, because the write was sent over all lines in `open`.
     pub(super) fn is_free(&self) -> bool {
         self.is_free
     }
 }
 
 impl HostStack {
-    /// Starts waiting requests, as far as X allows.
+    /// Starts waiting requests to a destination until X messages to this destination are active.
     pub(super) fn admit(&mut self, now: u64, dst: u16) {
         while self.ways.get(&dst).is_some_and(|way| !way.waiting.is_empty()) {
             let Some(id) = self.new_id(dst) else { return };
@@ -97,8 +97,9 @@ impl HostStack {
         }
     }
 
-    /// Returns the id for the first free place, or `None` if X are active. The low bits are the number of the place.
-    /// The bits above count its uses, so that a late answer is not mistaken for the answer to a later request.
+    /// Returns the message id for the first free place, or `None` if X messages to the destination are active. The low bits of the id are
+    /// the number of the place. The bits above count the uses of the place, so that the node does not mistake a late answer for the answer
+    /// to a later request.
     fn new_id(&mut self, dst: u16) -> Option<u8> {
         let places = &mut self.ways.entry(dst).or_default().places;
         places.resize(self.config.max_active, ActiveSlot::default());
@@ -144,7 +145,7 @@ impl HostStack {
         }
     }
 
-    /// Sends the granted part of a write over the line of the grant. Returns whether this write exists.
+    /// Sends the granted part of a write over the line on which the grant arrived. Returns `false` if no such write waits.
     pub(super) fn send_write(
         &mut self,
         (now, line): (u64, usize),
@@ -216,7 +217,7 @@ impl HostStack {
         self.settle(now, key);
     }
 
-    /// Ends a request that does not wait for anything any more, and frees its place.
+    /// Ends a request once it no longer waits for an answer or a grant, and frees its place in the table.
     fn settle(&mut self, now: u64, key: (u16, u8)) {
         if self.awaited.get(&key).is_some_and(|awaited| awaited.is_over && awaited.open.is_empty()) {
             self.awaited.remove(&key);
@@ -236,7 +237,7 @@ impl HostStack {
         }
     }
 
-    /// Stops waiting for `node` on this line, and stops accepting anything from the node there.
+    /// Stops waiting for answers and grants from `node` on this line, and from now on ignores everything from `node` that arrives over it.
     pub(super) fn give_up(&mut self, now: u64, node: u16, line: usize) {
         self.ways.entry(node).or_default().lost.add(line);
         let of_node = (node, 0)..=(node, u8::MAX);

@@ -1,7 +1,7 @@
-//! Two lines to mirrored switches (§3.3): sets of lines, and detection of the first copy of data that arrives over
-//! both.
+//! Support for a host with lines to two mirrored switches (§3.3): sets of lines, and detection of which copy arrives first if the same data
+//! arrives over both lines.
 
-/// Maximum number of lines of a host: one to the switch, or one to each of two switches.
+/// Maximum number of lines of a host. A host has one line to the only switch, or one line to each of two switches.
 pub(super) const MOST: usize = 2;
 
 /// A set of a host's lines.
@@ -51,8 +51,8 @@ impl FromIterator<usize> for LineSet {
     }
 }
 
-/// Number of bytes of a message that have arrived over each line. The count identifies the bytes, because each line
-/// delivers them in order.
+/// For each line, the number of bytes of a message that have arrived over it. This number identifies the bytes, because each line delivers
+/// the message in order.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Copies {
     came: [usize; MOST],
@@ -60,8 +60,8 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// Records that `bytes` more bytes have arrived over `line`. Returns how many of them, counted from the end, have
-    /// not arrived over another line before.
+    /// Records that `bytes` more bytes of the message have arrived over `line`. Returns the number of bytes at the end of these that have
+    /// not arrived over the other line before.
     pub(super) fn take(&mut self, line: usize, bytes: usize) -> usize {
         self.came[line] += bytes;
         let new = self.came[line].saturating_sub(self.taken);
@@ -70,7 +70,7 @@ impl Copies {
     }
 }
 
-/// Relation of a request to the previous request with the same place.
+/// Age of a message relative to the newest message so far with the same place in the sender's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SlotRelation {
     Newer,
@@ -79,7 +79,7 @@ pub(super) enum SlotRelation {
 }
 
 impl SlotRelation {
-    /// Compares two numbers of uses of a place, of which ids contain the low `bits` bits.
+    /// Compares the use counts of two messages with the same place. The message ids contain only the low `bits` bits of these counts.
     pub(super) fn compare(uses: u8, before: u8, bits: u32) -> SlotRelation {
         let ahead = uses.wrapping_sub(before) & ((1 << bits) - 1);
         match ahead {

@@ -6,16 +6,16 @@
 //! | [`serving`] | requests of other nodes: executed once, answered |
 //! | [`copies`] | lines to two switches, and the first copy |
 //!
-//! A mirrored node (§3.3) has a line to each of two switches, and sends everything over both lines. Each switch issues
-//! its own grants for its own line. Therefore the two copies need not be in step, and frames on one line may delay its
-//! copy for any length of time. For each part of a message, the receiver takes the copy that arrives first.
+//! A mirrored node (§3.3) has a line to each of two switches, and sends a copy of everything over each line. Each switch grants the
+//! transmissions on its lines independently of the other switch. Therefore the two copies of a message are not synchronous, and frames on
+//! one line may delay its copy for any length of time. For each part of a message, the receiver uses the copy that arrives first.
 //!
-//! - A place of the table is free when both copies are complete. In this way, neither switch has more than X messages
-//!   of a pair, and an id means the same message on both lines.
-//! - If the second copy is later than the first by the timeout, its line has lost the path to this node. (For example,
-//!   the node's own line to that switch may be down, which other nodes cannot see.) From then on, requests to the node
-//!   use only the other line.
-//! - A line that shows damage is not used again (§3.3).
+//! - A place in the table of active messages becomes free only when both copies are complete. Therefore neither switch has more than X
+//!   messages of a pair of nodes, and an id identifies the same message on both lines.
+//! - If the second copy of an answer arrives later than the first by more than the timeout, or not at all, this node assumes that the
+//!   second copy's line no longer leads to the peer. (For example, the peer's line to that switch may be down, which other nodes cannot
+//!   see.) From then on, requests to the peer use only the other line.
+//! - A node does not use a line again once the line has shown damage (§3.3).
 
 mod asking;
 mod copies;
@@ -36,16 +36,16 @@ use unrack_protocol::edm::steps;
 #[derive(Debug, Clone, Copy)]
 pub struct HostConfig {
     pub node: u16,
-    /// Maximum number of bytes of its answer that a request allows, which is the scheduler's chunk.
+    /// Chunk size of the switch's scheduler, in bytes. It is also the maximum number of bytes of the answer that a request grants.
     pub chunk: u16,
-    /// X, the maximum number of messages to one destination that are announced but not granted yet, or not answered
-    /// yet (§3.1.2). It is at most 256, because ids have eight bits.
+    /// X, the maximum number of active messages to one destination (§3.1.2). A message is active from its announcement until it is
+    /// completely granted or, for a request, answered. X is at most 256, because message ids have eight bits.
     pub max_active: usize,
-    /// Maximum number of bytes of one notification for several writes to the same destination. With `None`, there is a
-    /// notification for each write.
+    /// Maximum total size, in bytes, of several writes to the same destination that one notification announces. With `None`, the node sends
+    /// a notification for each write.
     pub mega: Option<u16>,
-    /// Number of cycles after which a read or read-modify-write ends with NULL (§3.3). The timeout must be longer than
-    /// any delay in a working rack.
+    /// Number of cycles after which a read or read-modify-write without an answer ends with the answer NULL (§3.3). The timeout must be
+    /// longer than any delay in a rack without failures.
     pub timeout: Option<u64>,
 }
 
@@ -63,26 +63,27 @@ pub struct Completion {
     /// Number that [`HostStack::submit`] returned.
     pub ticket: u32,
     pub outcome: RequestOutcome,
-    /// Cycles in which the first block (`first`) and the last block (`at`) of the last chunk reached the application.
+    /// Cycle in which the first block of the last chunk reached the application. The next field, `at`, is the cycle of the last block of
+    /// this chunk.
     pub first: u64,
     pub at: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestOutcome {
-    /// Data that was read, or the answer of a read-modify-write.
+    /// Data that a read returned, or the answer to a read-modify-write.
     Answer(Vec<u8>),
-    /// All parts of a write have been sent. `first` is the cycle of the first block of its last chunk.
+    /// All parts of a write have been sent. `first` is the cycle in which the first block of the write's last chunk was sent.
     Sent,
     /// No answer arrived within the timeout.
     Null,
 }
 
-/// Memory controller, which is also notified when writes arrive.
+/// Memory controller of a node, which serves reads and gets the data of writes.
 pub trait MemoryController {
     /// Returns `bytes` bytes of memory from `address` on.
     fn read(&mut self, address: u64, bytes: usize) -> Vec<u8>;
-    /// Writes bytes. `first` and `at` are as in [`Completion`].
+    /// Writes bytes to memory from `address` on. `first` and `at` are cycles as in [`Completion`].
     fn write(&mut self, address: u64, data: &[u8], first: u64, at: u64);
 }
 
@@ -91,16 +92,16 @@ pub trait MemoryController {
 pub struct HostStack {
     config: HostConfig,
     lines: Vec<Line>,
-    /// Lines that are out of use because they showed damage.
+    /// Lines that the node no longer uses because they have shown damage.
     out: LineSet,
     tickets: u32,
     ways: BTreeMap<u16, DestinationQueue>,
-    /// The message state tables, by <destination, message id>.
+    /// Message state tables of the requests of this node, by destination and message id. The next field has the writes.
     awaited: BTreeMap<(u16, u8), AwaitedResponse>,
     announced: BTreeMap<(u16, u8), AnnouncedWrite>,
-    /// Answers that are not completely granted yet.
+    /// Answers to requests of other nodes that the switch has not completely granted yet.
     answers: BTreeMap<(u16, u8), PendingResponse>,
-    /// The last requests that were served, if the node is mirrored.
+    /// For a mirrored node, the newest request that it has served for each place in other nodes' tables.
     served: BTreeMap<RequestKey, NewestRequest>,
     completions: Vec<Completion>,
     strays: u64,
@@ -111,22 +112,22 @@ pub struct HostStack {
 #[derive(Debug, Clone, Default)]
 struct Line {
     assembler: Assembler,
-    /// Cycle in which the current message began, and the source of that message.
+    /// Cycle in which the message that is arriving over this line began. The next field is the source of this message.
     began: u64,
     from: u16,
     outbox: HostOutbox,
 }
 
 impl HostStack {
-    /// Returns the stack of a node with one line.
+    /// Returns the network stack of a node with one line.
     pub fn new(config: HostConfig) -> HostStack {
         HostStack::with_lines(config, 1)
     }
 
-    /// Returns the stack of a node with a line to each of two switches.
+    /// Returns the network stack of a mirrored node, which has a line to each of two switches.
     ///
     /// # Panics
-    /// If there is no timeout, or if X is above 64, because an id must be able to distinguish four uses of its place.
+    /// If there is no timeout, or if X is above 64. Message ids have eight bits, of which at least two must count the uses of a place.
     pub fn mirrored(config: HostConfig) -> HostStack {
         assert!(config.timeout.is_some(), "a mirrored node needs a timeout");
         assert!(config.uses_bits() >= 2, "a mirrored node has an X of 64 at most");
@@ -150,7 +151,7 @@ impl HostStack {
         }
     }
 
-    /// Accepts an application's request in cycle `now`, and returns its ticket.
+    /// Accepts a request of an application in cycle `now`. Returns a ticket, which identifies the request in its [`Completion`].
     pub fn submit(&mut self, now: u64, request: Request) -> u32 {
         let ticket = self.tickets;
         self.tickets += 1;
@@ -175,12 +176,12 @@ impl HostStack {
         self.lines[line].outbox.took(now);
     }
 
-    /// Returns whether a request to `dst` that is submitted now would start at once, because fewer than X are active.
+    /// Returns whether a request to `dst` that is submitted now would start at once, because fewer than X messages to `dst` are active.
     pub fn is_ready(&self, dst: u16) -> bool {
         self.ways.get(&dst).is_none_or(|way| way.is_ready(self.config.max_active))
     }
 
-    /// Returns whether nothing is waiting to be sent or answered.
+    /// Returns whether no block waits to be sent and no request waits for an answer or a grant.
     pub fn is_idle(&self) -> bool {
         let nothing_waits = self.ways.values().all(|way| way.waiting.is_empty());
         let nothing_leaves = self.lines.iter().all(|line| line.outbox.is_empty());
@@ -188,17 +189,17 @@ impl HostStack {
         nothing_waits && self.awaited.is_empty() && nothing_is_unsent && nothing_leaves
     }
 
-    /// Returns the number of arrivals that match no request, such as late answers and grants without a message.
+    /// Returns the number of received messages and grants that match no request of this node, such as late answers.
     pub fn strays(&self) -> u64 {
         self.strays
     }
 
-    /// Returns the number of messages that had arrived over the other line before.
+    /// Returns the number of received messages whose other copy had arrived over the other line before.
     pub fn duplicates(&self) -> u64 {
         self.duplicates
     }
 
-    /// Returns whether messages to `dst` go over all lines of this node.
+    /// Returns whether this node sends messages to `dst` over all of its lines.
     pub fn is_mirrored_to(&self, dst: u16) -> bool {
         self.lines_to(dst) == LineSet::first(copies::MOST)
     }
@@ -208,7 +209,7 @@ impl HostStack {
         &self.lines[line].assembler
     }
 
-    /// Handles the memory block that a line delivers in this cycle.
+    /// Handles the memory block that arrives over a line in this cycle.
     pub fn handle(
         &mut self,
         now: u64,
@@ -232,7 +233,7 @@ impl HostStack {
         match event {
             Some(Ok(Event::Grant(grant))) => self.grant(now, line, grant),
             Some(Ok(Event::Message(message))) => {
-                // A single-block message may arrive between the blocks of another message.
+                // A message that consists of a single block may arrive between the blocks of another message.
                 let began = if memory.is_of_type(MST) { now } else { self.lines[line].began };
                 self.message((now, line), began, message, store);
             }
@@ -242,8 +243,8 @@ impl HostStack {
         }
     }
 
-    /// Takes a line out of use because it has no signal or shows damage (§3.3). From then on, everything that arrives
-    /// over it is ignored, and nothing is started on it.
+    /// Stops the use of a line, because the line has no signal or shows damage (§3.3). From then on, the node ignores everything that
+    /// arrives over this line, and starts no messages on it.
     pub fn disable(&mut self, now: u64, line: usize) {
         if self.out.has(line) {
             return;
@@ -256,7 +257,7 @@ impl HostStack {
 
     fn damaged(&mut self, now: u64, line: usize, why: Malformed) {
         match why {
-            // The damage is on the line of another node, therefore this line delivers nothing more from that node.
+            // The damage is on the link between the message's sender and the switch, so this line will deliver nothing more from that node.
             Malformed::Marked => self.give_up(now, self.lines[line].from, line),
             _ => self.disable(now, line),
         }
@@ -272,8 +273,8 @@ impl HostStack {
         self.ways.get(&node).is_some_and(|way| way.lost.has(line))
     }
 
-    /// Handles a grant (§3.2.1): parses it, adds it to the grant queue, reads it from there, and makes the data
-    /// blocks.
+    /// Handles a grant (§3.2.1). The cycles taken are those of the hardware steps: parse the grant, add it to the grant queue, read it from
+    /// the queue, and make the data blocks.
     fn grant(&mut self, now: u64, line: usize, grant: ControlFields) {
         let from = now + steps::PARSE_GRANT + steps::READ_GRANT_QUEUE + steps::MAKE_DATA;
         let (key, bytes) = ((grant.node, grant.id), usize::from(grant.size));
@@ -286,8 +287,9 @@ impl HostStack {
         }
     }
 
-    /// Counts a grant that matches no message. Because it is not used, the switch keeps a circuit that the next data
-    /// would take by mistake. Therefore a node with another line sends no more data over this one.
+    /// Counts a grant that matches no message of this node. Because the node does not use the grant, the switch keeps the circuit of the
+    /// grant open, and would send the node's next data through this circuit by mistake. Therefore a node that has another line sends no
+    /// more data over this line.
     fn stray_grant(&mut self, now: u64, line: usize) {
         self.strays += 1;
         if self.lines.len() > 1 {
@@ -303,7 +305,7 @@ impl HostStack {
 }
 
 impl HostConfig {
-    /// Returns the number of bits of an id that name a place. The other bits count the uses of the place.
+    /// Returns the number of bits of a message id that contain the number of the place. The other bits count the uses of this place.
     fn place_bits(&self) -> u32 {
         self.max_active.next_power_of_two().trailing_zeros()
     }

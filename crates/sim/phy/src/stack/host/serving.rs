@@ -5,29 +5,30 @@ use super::{HostStack, MemoryController};
 use crate::edm::{Body, MemoryMessage};
 use unrack_protocol::edm::steps;
 
-/// An answer that has not been sent completely yet.
+/// An answer to another node's request that has not been sent completely yet.
 #[derive(Debug, Clone)]
 pub(super) struct PendingResponse {
     data: Vec<u8>,
     sent: [usize; MOST],
-    /// Lines over which it has not been sent completely.
+    /// Lines over which the answer has not been sent completely yet.
     open: LineSet,
 }
 
-/// The newest request of a place in another node's table, or its newest write. The two are kept separately, because a
-/// request may overtake the data of the write that used the place before.
+/// The newest request, or the newest write, that has arrived from another node for one place in that node's table of active messages.
+/// Requests and writes have separate entries, because a request may overtake the data of the write that used the place before.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NewestRequest {
     id: u8,
-    /// Received copies of a write; unused for requests.
+    /// Bytes of a write that have arrived over each line; unused for requests.
     copies: Copies,
 }
 
-/// Key of a served request: its source, whether it is a write, and its place.
+/// Key of a [`NewestRequest`]: the source of the message, whether the message is a write, and its place in the source's table.
 pub(super) type RequestKey = (u16, bool, u8);
 
 impl PendingResponse {
-    /// Closes the answer on this line. Returns whether it is now closed on all lines.
+    /// Closes the answer on this line, because its last chunk was sent or because the line is no longer used. Returns whether the answer is
+    /// now closed on all lines.
     pub(super) fn close(&mut self, line: usize) -> bool {
         self.open.remove(line);
         self.open.is_empty()
@@ -68,8 +69,8 @@ impl HostStack {
         }
     }
 
-    /// Serves a request once, and answers it over each line on which the request arrives. The request is the grant of
-    /// the first chunk (§3.1.1 (4)).
+    /// Handles a request that arrived over a line. If the same request arrives over two lines, it is executed only once, but answered over
+    /// each of the lines. The request is also the grant of the first chunk of the answer (§3.1.1 (4)).
     fn request(&mut self, (now, line): (u64, usize), key: (u16, u8), answer: impl FnOnce() -> Vec<u8>) {
         match self.turn(key, false) {
             SlotRelation::Newer => {
@@ -86,7 +87,7 @@ impl HostStack {
         }
     }
 
-    /// Sends the granted part of an answer. Returns whether this answer exists.
+    /// Sends the granted part of an answer over a line. Returns `false` if no such answer waits.
     pub(super) fn send_answer(&mut self, line: usize, from: u64, key: (u16, u8), granted: usize) -> bool {
         let Some(answer) = self.answers.get_mut(&key) else { return false };
         let rest = &answer.data[answer.sent[line]..];
@@ -101,7 +102,8 @@ impl HostStack {
         true
     }
 
-    /// Returns how many of the last bytes of a write's part have not arrived over any line before.
+    /// Handles the arrival of `bytes` bytes of a write. Returns the number of bytes at the end of these that have not arrived over the
+    /// other line before.
     fn new_bytes(&mut self, line: usize, key: (u16, u8), bytes: usize) -> usize {
         if self.lines.len() == 1 {
             return bytes;
@@ -113,7 +115,8 @@ impl HostStack {
         new
     }
 
-    /// Compares a message with the previous message in its place. A newer message takes the place.
+    /// Compares a message with the newest message so far that has the same place in the sender's table. If the message is newer, it becomes
+    /// the newest one.
     fn turn(&mut self, (node, id): (u16, u8), is_write: bool) -> SlotRelation {
         if self.lines.len() == 1 {
             return SlotRelation::Newer;
@@ -130,8 +133,8 @@ impl HostStack {
         turn
     }
 
-    /// Closes an answer that is not awaited any more, except on lines on which it has begun, because there it still
-    /// gets grants.
+    /// Drops an answer for which its destination no longer waits. On lines over which a part of the answer was already sent, the answer
+    /// stays, because the switch still sends grants for it.
     fn supersede(&mut self, key: (u16, u8)) {
         let Some(answer) = self.answers.get_mut(&key) else { return };
         let begun = (0..MOST).filter(|line| answer.has_begun(*line));

@@ -1,5 +1,5 @@
-//! Broadcasts: a source announces them, nodes forward them along a tree, and lost copies are reported and repeated
-//! (§3.2).
+//! Broadcasts: a source sends a broadcast, and nodes forward it along a tree. A node that drops a copy reports this to the source, which
+//! then sends the broadcast again (§3.2).
 
 use super::{ControlPacket, Node, NodeTimer, World};
 use crate::r2c2::RateControl as Controlled;
@@ -7,11 +7,12 @@ use crate::r2c2::news::BroadcastContent;
 use crate::r2c2::packet::{Assignment, Broadcast, Event as Told};
 use unrack_units::Time;
 
-/// Delay before a broadcast is repeated. In this time, a full queue of 36 KiB at 10 Gb/s loses a third of its content.
+/// Delay before a source sends a broadcast again after a report of its loss. During this delay, a full queue of 36 KiB at 10 Gb/s drains by
+/// a third, so that the repeated broadcast finds room.
 const REPEAT_AFTER: Time = Time::from_us(10);
 
 impl<F: Copy + PartialEq> Node<F> {
-    /// Announces a flow to all nodes, or to the controller if there is one.
+    /// Announces a change of a flow to all nodes or, if a controller computes the rates, only to the controller.
     pub fn announce<W: World<Flow = F>>(&mut self, world: &mut W, news: BroadcastContent) {
         match world.setup().params.control {
             Controlled::Central => self.tell_controller(world, news),
@@ -19,7 +20,7 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Announces routings that the node has chosen, and applies them (§3.4).
+    /// Announces the routings that this node has chosen for flows, and applies them to the node's view and flows (§3.4).
     pub fn announce_routings<W: World<Flow = F>>(
         &mut self,
         world: &mut W,
@@ -30,14 +31,14 @@ impl<F: Copy + PartialEq> Node<F> {
         self.send_out(world, news);
     }
 
-    /// Sends a broadcast of the node along its tree.
+    /// Sends a broadcast of this node along the tree that the broadcast names.
     fn send_out<W: World<Flow = F>>(&mut self, world: &mut W, news: BroadcastContent) {
         let Some(carried) = world.carry(news) else { return };
         self.spread(world, news, &carried);
         world.put_down(carried);
     }
 
-    /// Sends news only to the controller.
+    /// Sends an announcement to the controller and to no other node.
     fn tell_controller<W: World<Flow = F>>(&mut self, world: &mut W, news: BroadcastContent) {
         match world.setup().params.controller {
             controller if controller == self.me => self.hear_as_controller(world, news),
@@ -45,14 +46,14 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Handles news that is sent only to the controller.
+    /// Handles an announcement that a source sent to this node alone, because this node is the controller.
     pub fn hear_as_controller<W: World<Flow = F>>(&mut self, world: &mut W, news: BroadcastContent) {
         self.learn(world, news, &[]);
         self.start_ticking(world);
     }
 
-    /// Handles a broadcast of another node, about a flow or about the routings of some flows (`pairs`), and forwards
-    /// it.
+    /// Handles a broadcast from another node, and forwards it. The broadcast is about one flow, or about new routings of several flows
+    /// (`pairs`).
     pub fn hear<W: World<Flow = F>>(
         &mut self,
         world: &mut W,
@@ -67,7 +68,7 @@ impl<F: Copy + PartialEq> Node<F> {
 
     fn learn<W: World<Flow = F>>(&mut self, world: &mut W, news: BroadcastContent, pairs: &[Assignment]) {
         if let BroadcastContent::Flow(told) = news {
-            // News that was on its way when a failure was discovered may name a routing that is no longer possible.
+            // A broadcast that was in flight when a failure was discovered may name a routing that is no longer possible.
             let routing = world.map().usable(told.routing);
             self.view.hear(world.now(), &Broadcast { routing, ..told });
         }
@@ -88,7 +89,7 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Forwards a broadcast along its tree, and reports the copies that are dropped.
+    /// Forwards a broadcast along its tree. If the queue of a link has no room for a copy, reports the loss to the broadcast's source.
     fn spread<W: World<Flow = F>>(&mut self, world: &mut W, news: BroadcastContent, carried: &W::Carried) {
         for link in world.map().onward(self.me, news.src(), news.tree()) {
             if !world.cross(link, news, carried) {
@@ -97,13 +98,13 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Reports to the source of a broadcast that the node had to drop it (§3.2).
+    /// Reports to the source of a broadcast that this node had to drop a copy of the broadcast (§3.2).
     pub fn report<W: World<Flow = F>>(&mut self, world: &mut W, news: BroadcastContent) {
         if news.src() == self.me {
             return self.repeat_later(world, news);
         }
-        // No other node will receive news that is on its way to a controller, so no answer could end the repetition.
-        // Therefore such news is reported only once.
+        // An announcement to a controller passes no other node, so that this node would never see the resent copy that ends the repetition
+        // of its report. Therefore it reports the loss of such an announcement only once.
         if world.setup().params.control == Controlled::Decentralized {
             let (now, timeout) = (world.now(), world.setup().params.timeout);
             if !self.reports.dropped(now, timeout, news) {
@@ -114,7 +115,7 @@ impl<F: Copy + PartialEq> Node<F> {
         self.put_control(world, news.src(), ControlPacket::Lost(news));
     }
 
-    /// Repeats the reports of broadcasts that the node has dropped and not received again for too long.
+    /// Sends a report again if the broadcast that this node dropped has not arrived again within the report's timeout.
     pub(super) fn report_again<W: World<Flow = F>>(&mut self, world: &mut W) {
         let (now, timeout) = (world.now(), world.setup().params.timeout);
         while let Some((news, next)) = self.reports.poll(now, timeout) {
@@ -123,7 +124,7 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Schedules the repetition of one of the node's broadcasts along another tree, unless it is scheduled already.
+    /// Schedules one of this node's broadcasts to be sent again, along another tree, unless it is already scheduled.
     pub fn repeat_later<W: World<Flow = F>>(&mut self, world: &mut W, news: BroadcastContent) {
         if self.repeats.iter().any(|repeat| repeat.is_like(news)) {
             return;
@@ -132,7 +133,7 @@ impl<F: Copy + PartialEq> Node<F> {
         world.wake_at(world.now() + REPEAT_AFTER, NodeTimer::Repeat);
     }
 
-    /// Repeats the next scheduled broadcast, unless it is outdated.
+    /// Sends the next scheduled broadcast again, unless its content is outdated.
     pub(super) fn repeat<W: World<Flow = F>>(&mut self, world: &mut W) {
         let repeat = self.repeats.pop_front();
         let Some(news) = repeat.and_then(|news| self.still(world, news)) else { return };
@@ -142,8 +143,8 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Returns the current version of the news, because the flow may ask for something else by now, or `None` if the
-    /// news is outdated.
+    /// Returns the broadcast with its current content, because the requirements of the flow may have changed in the meantime. Returns
+    /// `None` if the broadcast is outdated.
     fn still<W: World<Flow = F>>(&self, world: &mut W, news: BroadcastContent) -> Option<BroadcastContent> {
         let BroadcastContent::Flow(told) = news else { return Some(news) };
         let own = self.own_of(world, told.flow).and_then(|own| world.flow(own));

@@ -1,5 +1,5 @@
-//! Discovery of failures (§3.2). The topology is discovered anew, paths and rates are those of the remaining links,
-//! and every node announces its flows again.
+//! Reaction to failed or repaired links (§3.2). Every node adopts the new topology, computes paths and rates for the links that are up, and
+//! announces its flows again.
 
 use super::{Node, World};
 use crate::r2c2::news::BroadcastContent;
@@ -7,8 +7,8 @@ use crate::r2c2::packet::{Broadcast, Event as Told};
 use crate::r2c2::shared_rates::SharedRates;
 
 impl<F: Copy + PartialEq> Node<F> {
-    /// Adopts the links that are now known to be up, as in the map of its world. `rates` are those of these links, for
-    /// this node and those with which it takes turns. The caller must then call [`Node::tell_again`].
+    /// Adopts the topology in the map of the node's world, which contains the links that are now known to be up. `rates` must be a table of
+    /// these links without flows; this node shares it with the other nodes of its process. The caller must then call [`Node::tell_again`].
     pub fn discover<W: World<Flow = F>>(&mut self, world: &mut W, rates: SharedRates) {
         let now = world.now();
         let map = world.map();
@@ -16,7 +16,7 @@ impl<F: Copy + PartialEq> Node<F> {
         self.view.discover(now, rates, |routing| map.usable(routing));
     }
 
-    /// Announces the running flows again, and resumes those that had no path.
+    /// Announces this node's running flows again, and resumes the flows that had no path to their destination.
     pub fn tell_again<W: World<Flow = F>>(&mut self, world: &mut W) {
         for n in 0..self.own.len() {
             let flow = self.own[n];

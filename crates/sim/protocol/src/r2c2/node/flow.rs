@@ -13,30 +13,30 @@ use unrack_units::Time;
 /// State of a flow that a node sends.
 #[derive(Debug, Clone)]
 pub struct Flow {
-    /// Last announcement of the flow.
+    /// Last announcement of the flow to other nodes.
     pub told: Broadcast,
-    /// Requested routing. The routing in `told` is the one that the links in service allow.
+    /// Routing that was requested for the flow. The routing in `told` differs if the links that are up do not allow the requested one.
     pub(super) routing: Routing,
     pub bytes: u64,
     pub transfer: Sender,
     pub(super) bucket: TokenBucket,
-    /// Number of the timer that sends the next packet, or 0 if there is none.
+    /// Number of the timer that sends the flow's next packet, or 0 if no such timer is set.
     pub(super) turn: u32,
-    /// Number of the timer that ends the wait for an acknowledgement, or 0 if there is none.
+    /// Number of the timer that ends the wait for an acknowledgement, or 0 if no such timer is set.
     pub(super) alarm: u32,
     pub(super) patience: RetransmissionTimer,
-    /// Timeouts in a row without a new acknowledgement.
+    /// Number of timeouts in a row without a new acknowledgement.
     pub(super) silence: u32,
     pub(super) host: ProgramBytes,
     pub(super) demand: Demand,
-    /// Bytes sent since the node last computed rates.
+    /// Bytes of the flow sent since the node last computed rates.
     pub(super) sent: u64,
-    /// Rate assigned by the controller, in Kb/s, if there is one.
+    /// Rate in Kb/s that the controller has assigned to the flow, or `None` if it has assigned none.
     pub(super) given_kbps: Option<u32>,
 }
 
 impl Flow {
-    /// Creates a flow of `bytes` bytes that starts at `first_kbps`.
+    /// Creates a flow of `bytes` bytes that starts to send at `first_kbps` Kb/s.
     pub(super) fn new(
         setup: &RackSetup,
         now: Time,

@@ -1,9 +1,9 @@
-//! A node as a state machine. Its inputs are flows to send, packets that arrive, timers that are due and links that
-//! fail. Its outputs are packets for its links, timers to set, and events of its flows.
+//! An R2C2 node as a state machine. Its inputs are flows to send, packets that arrive, timers that expire and links that fail. Its outputs
+//! are packets for its links, timers to set, and events of its flows.
 //!
-//! A node's [`World`] provides everything that differs between a simulated rack and a live one: the clock, the queues,
-//! packets as values or as bytes, random numbers, and the storage of flows. The world is a type parameter, so that
-//! handling a packet needs neither an allocation nor a virtual call.
+//! The node uses its surroundings through the trait [`World`], which a simulated rack and a live rack implement differently. The world
+//! provides the clock, the queues, the representation of packets as values or as bytes, random numbers, and the storage of flows. The world
+//! is a type parameter, so that the handling of a packet needs neither an allocation nor a virtual call.
 //!
 //! | module | holds |
 //! |---|---|
@@ -35,24 +35,25 @@ use super::weights::FlowPaths;
 use std::collections::VecDeque;
 use unrack_units::Time;
 
-/// State of a node. Its world keeps the flows, and `F` is the type of their handles.
+/// State of an R2C2 node. The node's [`World`] stores the flows; the node refers to them by handles of type `F`.
 pub struct Node<F> {
     me: u32,
     /// Flows of the rack that the node knows.
     pub view: RackView,
     /// Flows that the node sends.
     own: Vec<F>,
-    /// Whether the node currently computes rates once per interval.
+    /// Whether the node's periodic timer for the computation of rates is running.
     ticks: bool,
-    /// Broadcasts that the node is about to repeat, in this order.
+    /// Broadcasts that the node will send again, because a copy was lost, in this order.
     repeats: VecDeque<BroadcastContent>,
     reports: Reports,
-    /// Start of the run. The times of rules are relative to it.
+    /// Start of the run. The times in the operator's rules are relative to it.
     began: Time,
 }
 
 impl<F: Copy + PartialEq> Node<F> {
-    /// Creates node `me`, which knows no flows yet. It takes turns with other nodes at `rates`.
+    /// Creates node `me`, which knows no flows yet. It shares the table `rates` with the other nodes of its process, which use the table in
+    /// turn.
     pub fn new(me: u32, rates: SharedRates) -> Node<F> {
         Node {
             me,
@@ -70,8 +71,8 @@ impl<F: Copy + PartialEq> Node<F> {
         &self.own
     }
 
-    /// Handles a timer that is due. [`NodeTimer::Tick`] is excluded, because the world may have to act between
-    /// [`Node::settle`] and [`Node::pace`].
+    /// Handles a timer that has expired, except [`NodeTimer::Tick`]. For a tick, the caller calls [`Node::settle`] and [`Node::pace`]
+    /// itself, because the world may have to act between these two calls.
     pub fn wake<W: World<Flow = F>>(&mut self, world: &mut W, timer: NodeTimer<F>) {
         match timer {
             NodeTimer::Tick => {
@@ -86,14 +87,14 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Returns the node's flow with this number.
+    /// Returns the handle of the flow with this number that this node sends.
     pub fn own_of<W: World<Flow = F>>(&self, world: &mut W, number: u16) -> Option<F> {
         let is_it = |flow: &F| world.flow(*flow).is_some_and(|place| place.told.flow == number);
         self.own.iter().copied().find(is_it)
     }
 
-    /// Acknowledges parts of another node's flow: all parts below `next`, and those of the 64 parts from `next` on
-    /// whose bit in the mask is set.
+    /// Sends an acknowledgement for a flow that another node sends to this node. It acknowledges all parts with numbers below `next` and,
+    /// of the 64 parts from `next` on, those whose bit is set in `mask`.
     pub fn acknowledge<W: World<Flow = F>>(
         &mut self,
         world: &mut W,
@@ -104,8 +105,8 @@ impl<F: Copy + PartialEq> Node<F> {
         self.put_control(world, src, ControlPacket::Ack { flow, next, mask });
     }
 
-    /// Sends a packet that follows a route and is not part of a flow. Without a path the packet is lost. A node that
-    /// waits for it runs into a timeout, or learns of the failure.
+    /// Sends a control packet, such as an acknowledgement, to node `dst` along a route. If no path to `dst` exists, the packet is lost. A
+    /// node that waits for the packet then runs into a timeout, or learns of the failed links.
     fn put_control<W: World<Flow = F>>(&mut self, world: &mut W, dst: u32, control: ControlPacket<F>) {
         let Some(route) = world.draw(FlowPaths { src: self.me, dst, ..CONTROL }) else { return };
         let is_put = world.put_control(dst, route, control);

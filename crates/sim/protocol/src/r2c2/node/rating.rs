@@ -1,4 +1,4 @@
-//! Demands of flows, and the rates that each node computes.
+//! Periodic work of a node: it estimates the demands of its flows, and computes and applies their rates.
 
 use super::{Node, NodeTimer, World};
 use crate::r2c2::RateControl;
@@ -8,12 +8,13 @@ use crate::r2c2::rates::Requirements;
 use unrack_units::{Bytes, Time};
 
 impl<F: Copy + PartialEq> Node<F> {
-    /// Starts a run. The times of rules count from `began`.
+    /// Starts a run at time `began`, to which the times in the operator's rules are relative.
     pub fn begin(&mut self, began: Time) {
         self.began = began;
     }
 
-    /// Starts the periodic computations of a sending node: once per interval, each node at a different phase.
+    /// Starts the node's periodic computation of rates, once per interval. Nodes have different phases, so that they do not all compute at
+    /// the same time.
     pub fn start_ticking<W: World<Flow = F>>(&mut self, world: &mut W) {
         if !std::mem::replace(&mut self.ticks, true) {
             let (now, setup) = (world.now(), world.setup());
@@ -24,12 +25,12 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Computes all rates at a [`NodeTimer::Tick`]. Returns whether the node continues to do so, which it does if it
-    /// sends flows or if it `keeps` other announcements.
+    /// Computes the rates of all flows at a [`NodeTimer::Tick`], and sets the timer for the next tick. If the node sends no flows and
+    /// `keeps` (whether it has other announcements in force) is false, it stops ticking instead, and the result is `false`.
     pub fn settle<W: World<Flow = F>>(&mut self, world: &mut W, keeps: bool) -> bool {
         let (now, params) = (world.now(), &world.setup().params);
         let (interval, is_central) = (params.interval, params.control == RateControl::Central);
-        // With a controller, the other nodes know no flows.
+        // Under central control, only the controller knows flows. It continues as long as any flow is running.
         if !keeps && self.own.is_empty() && (!is_central || self.view.is_idle()) {
             self.ticks = false;
             return false;
@@ -39,7 +40,7 @@ impl<F: Copy + PartialEq> Node<F> {
         true
     }
 
-    /// Sends the node's flows at the rates that it computed or got from a controller.
+    /// Applies the new rates to the flows that this node sends: the rates that the node has computed or that the controller has assigned.
     pub fn pace<W: World<Flow = F>>(&mut self, world: &mut W) {
         let is_central = world.setup().params.control == RateControl::Central;
         for n in 0..self.own.len() {
@@ -56,7 +57,7 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Applies rates in Kb/s that the controller assigns to flows of the node, by flow number.
+    /// Applies the rates that the controller has assigned to flows of this node. Each pair is a flow number and a rate in Kb/s.
     pub fn take_rates<W: World<Flow = F>>(&mut self, world: &mut W, rates: &[(u16, u32)]) {
         for (number, kbps) in rates.iter().copied() {
             let Some(flow) = self.own_of(world, number) else { continue };
@@ -67,7 +68,7 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Sets the rate of a flow from now on, in Kb/s.
+    /// Sets the rate at which a flow sends from now on, in Kb/s.
     fn set_rate<W: World<Flow = F>>(&mut self, world: &mut W, flow: F, kbps: u32) {
         let (now, depth) = (world.now(), world.setup().depth(kbps));
         let Some(place) = world.flow(flow).filter(|place| place.bucket.kbps() != kbps) else { return };
@@ -76,8 +77,8 @@ impl<F: Copy + PartialEq> Node<F> {
         self.go_on(world, flow);
     }
 
-    /// Estimates the demand of a flow from the bytes that its host has supplied (§3.3.2), and announces the demand if
-    /// it is less than the flow's rate.
+    /// Estimates the demand of a flow from the bytes that the program at the source has supplied (§3.3.2), and announces the demand to
+    /// other nodes if [`Demand::observe`](crate::r2c2::demand::Demand::observe) finds it worth announcing.
     fn observe<W: World<Flow = F>>(&mut self, world: &mut W, flow: F, sent: u64, kbps: u32) {
         let (now, setup) = (world.now(), world.setup());
         let (most, header, interval) = (setup.most, setup.header, setup.params.interval);
@@ -93,7 +94,8 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Applies a rule that holds from now on to the running flows that it matches, and announces the change.
+    /// Applies an operator's rule, which holds from now on, to those running flows of this node that the rule matches, and announces their
+    /// new requirements.
     pub fn apply_rule<W: World<Flow = F>>(&mut self, world: &mut W, rule: u32) {
         for n in 0..self.own.len() {
             let flow = self.own[n];
@@ -119,7 +121,7 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Changes the requirements of a flow, and announces them if the flow has something left to send.
+    /// Changes the requirements of a flow, and announces them to other nodes if the flow has segments left to send.
     fn ask<W: World<Flow = F>>(&mut self, world: &mut W, flow: F, told: Broadcast) {
         let Some(place) = world.flow(flow) else { return };
         if std::mem::replace(&mut place.told, told) != told && !place.transfer.is_through() {

@@ -1,12 +1,12 @@
-//! Sending of flows: they are opened, sent packet by packet, acknowledged, and retransmitted.
+//! Sending of flows: a node opens a flow, sends it packet by packet, handles its acknowledgements, and retransmits lost segments.
 
 use super::{Event, Flow, FlowPart, Node, NodeTimer, World};
 use crate::r2c2::news::BroadcastContent;
 use crate::r2c2::packet::{Broadcast, Event as Told};
 
 impl<F: Copy + PartialEq> Node<F> {
-    /// Returns a new flow of `bytes` bytes to node `dst`. No open flow of the node may have the same number. Once its
-    /// world stores the flow, the caller must call [`Node::start`].
+    /// Creates and returns a flow of `bytes` bytes to node `dst`. No open flow of this node may have the number `number`. The caller stores
+    /// the flow in the node's world, and must then call [`Node::start`].
     pub fn open<W: World<Flow = F>>(&self, world: &mut W, number: u16, dst: u32, bytes: u64) -> Flow {
         let (now, src, setup) = (world.now(), self.me, world.setup());
         let terms = setup.terms(src, dst, now.saturating_sub(self.began));
@@ -20,7 +20,7 @@ impl<F: Copy + PartialEq> Node<F> {
             routing: world.map().usable(terms.routing),
             tree,
         };
-        // A single packet is sent at once at any rate.
+        // A flow of a single packet sends the packet at once, whatever its rate.
         let alone_kbps = (segments > 1).then(|| world.alone_kbps(told.ways()));
         let setup = world.setup();
         let first_kbps =
@@ -40,7 +40,7 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Schedules the next packet of a flow for the earliest time that its bucket allows.
+    /// Schedules the next packet of a flow for the earliest time that the flow's token bucket allows.
     pub(super) fn go_on<W: World<Flow = F>>(&mut self, world: &mut W, flow: F) {
         let turn = world.turn();
         let Some(place) = world.flow(flow) else { return };
@@ -58,7 +58,8 @@ impl<F: Copy + PartialEq> Node<F> {
         world.happened(flow, Event::Paced);
     }
 
-    /// Sends the next packet of a flow, as soon as its host has supplied the bytes and there is room in the queue.
+    /// Sends the next packet of a flow. If the program has not supplied the bytes yet, or the queue of the link has no room, schedules the
+    /// packet for the time when this will have changed.
     pub(super) fn send<W: World<Flow = F>>(&mut self, world: &mut W, flow: F, turn: u32) {
         let Some(place) = world.flow(flow).filter(|place| place.turn == turn) else { return };
         let Some((segment, is_again)) = place.transfer.next() else {
@@ -110,7 +111,7 @@ impl<F: Copy + PartialEq> Node<F> {
         self.set_alarm(world, flow);
     }
 
-    /// Makes a flow without a path wait for one, in the same way as for an acknowledgement.
+    /// Makes a flow without a path to its destination wait, with the same timer as for an acknowledgement.
     fn wait_for_way<W: World<Flow = F>>(&mut self, world: &mut W, flow: F) {
         let Some(place) = world.flow(flow) else { return };
         place.turn = 0;
@@ -119,7 +120,8 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Starts the timer of a flow whose segments have all been sent again or have arrived in the meantime.
+    /// Restarts the retransmission timer of a flow once each unacknowledged segment has been sent again or has been acknowledged in the
+    /// meantime.
     fn rest<W: World<Flow = F>>(&mut self, world: &mut W, flow: F) {
         let Some(place) = world.flow(flow) else { return };
         if place.transfer.rest() {
@@ -167,7 +169,7 @@ impl<F: Copy + PartialEq> Node<F> {
         self.go_on(world, flow);
     }
 
-    /// Abandons a flow, and announces its end.
+    /// Abandons a flow, because its destination does not answer, and announces the end of the flow to other nodes.
     fn give_up<W: World<Flow = F>>(&mut self, world: &mut W, flow: F) {
         world.happened(flow, Event::GivenUp);
         let Some(place) = world.flow(flow) else { return };
@@ -178,7 +180,7 @@ impl<F: Copy + PartialEq> Node<F> {
         self.close(world, flow);
     }
 
-    /// Removes a flow from those of the node.
+    /// Removes a flow from the flows that this node sends.
     fn close<W: World<Flow = F>>(&mut self, world: &mut W, flow: F) {
         if let Some(place) = world.flow(flow) {
             (place.turn, place.alarm) = (0, 0);
@@ -188,7 +190,7 @@ impl<F: Copy + PartialEq> Node<F> {
         world.happened(flow, Event::Closed);
     }
 
-    /// Handles an acknowledgement of one of the node's open flows.
+    /// Handles an acknowledgement for a flow that this node sends.
     pub fn take_ack<W: World<Flow = F>>(&mut self, world: &mut W, flow: F, (next, mask): (u32, u64)) {
         let now = world.now();
         let Some(place) = world.flow(flow) else { return };

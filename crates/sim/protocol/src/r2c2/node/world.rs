@@ -7,11 +7,11 @@ use crate::r2c2::packet::{Broadcast, Route};
 use crate::r2c2::weights::FlowPaths;
 use unrack_units::Time;
 
-/// Surroundings of one node, at one time.
+/// Surroundings of one node at the time of one event: everything outside the protocol that the node uses.
 pub trait World {
-    /// Handle of a flow, at either of its ends.
+    /// Handle of a flow, at the flow's source or destination.
     type Flow: Copy + PartialEq;
-    /// A broadcast in transit, as this world represents it.
+    /// A broadcast in flight, as this world represents it.
     type Carried;
 
     /// Returns the current time.
@@ -20,31 +20,33 @@ pub trait World {
     fn setup(&self) -> &RackSetup;
     /// Returns the topology as it is currently known.
     fn map(&mut self) -> &mut RackMap;
-    /// Returns the rate in Kb/s that a flow would get if it were alone, on the links that are known to be up.
+    /// Returns the rate in Kb/s that a flow would get, on the links that are known to be up, if it were the only flow.
     fn alone_kbps(&mut self, ways: FlowPaths) -> u32;
-    /// Draws a route, or returns `None` if no path is known.
+    /// Randomly chooses a route among the paths of a flow, or returns `None` if no path is known.
     fn draw(&mut self, ways: FlowPaths) -> Option<Route>;
-    /// Returns a flow that a node sends, or `None` if it is no longer stored.
+    /// Returns the state of a flow that the node sends, or `None` if the world no longer stores the flow.
     fn flow(&mut self, flow: Self::Flow) -> Option<&mut Flow>;
-    /// Returns a number for a timer that no other timer of a flow has; never 0.
+    /// Returns a number for a new timer. No other timer of the flow has this number, and the number is never 0.
     fn turn(&mut self) -> u32;
-    /// Sets a timer of the node, which may be due at once.
+    /// Sets a timer of the node to expire at time `at`, which may be now.
     fn wake_at(&mut self, at: Time, timer: NodeTimer<Self::Flow>);
-    /// Returns the earliest time at which `wire` more bytes fit into the queue of the port, which is now if they fit
+    /// Returns the earliest time at which the queue of the port has room for `wire` more bytes. This is the current time if it has room
     /// already.
     fn room_at(&self, port: u32, wire: u32) -> Time;
-    /// Puts a part of a flow into the queue of the first link of its route.
+    /// Puts a packet with a part of a flow into the queue of the first link of its route.
     fn put_part(&mut self, part: &FlowPart<Self::Flow>);
-    /// Puts a packet to node `dst` that is not part of a flow into the queue of the first link of its route. Returns
-    /// whether the packet left, as far as is known.
+    /// Puts a control packet for node `dst` into the queue of the first link of its route. Returns `false` if the world knows that the
+    /// packet was dropped.
     fn put_control(&mut self, dst: u32, route: Route, control: ControlPacket<Self::Flow>) -> bool;
-    /// Returns a broadcast of this node in the form to be sent over links, or `None` if it is too old to be known.
+    /// Converts a broadcast of this node to the form in which it crosses links. Returns `None` if the broadcast is so old that the world no
+    /// longer stores its content.
     fn carry(&mut self, news: BroadcastContent) -> Option<Self::Carried>;
-    /// Puts a copy of a broadcast into the queue of a link. Returns whether it left.
+    /// Puts a copy of a broadcast into the queue of a link. Returns whether the queue had room for it.
     fn cross(&mut self, link: u32, news: BroadcastContent, carried: &Self::Carried) -> bool;
-    /// Releases a broadcast of this node after its copies have been sent.
+    /// Releases the memory of a broadcast of this node after its copies have been queued.
     fn put_down(&mut self, carried: Self::Carried);
-    /// Returns the announcement with this number, if the node keeps something announced under it that is not a flow.
+    /// Returns the node's announcement with this flow number if it is about something other than a flow in the node's list, such as a
+    /// stream of a live rack.
     fn told_besides(&self, _number: u16) -> Option<Broadcast> {
         None
     }
@@ -57,13 +59,13 @@ pub trait World {
 pub enum NodeTimer<F> {
     /// Computes rates.
     Tick,
-    /// Repeats a broadcast of which a copy was lost.
+    /// Sends a broadcast of this node again, because a copy of it was lost.
     Repeat,
-    /// Repeats reports of broadcasts that the node had to drop.
+    /// Sends the unanswered reports of broadcasts that this node had to drop again.
     Report,
     /// Sends the next packet of a flow.
     Send { flow: F, turn: u32 },
-    /// Ends a flow's wait for an acknowledgement.
+    /// Ends the wait of a flow for an acknowledgement.
     Alarm { flow: F, turn: u32 },
 }
 
@@ -82,15 +84,15 @@ pub struct FlowPart<F> {
     pub wire: u32,
 }
 
-/// Content of a packet that follows a route and is not part of a flow.
+/// Content of a control packet, which follows a route but carries no payload of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControlPacket<F> {
-    /// Acknowledgement: all segments below `next` have arrived, and so have those of the 64 segments from `next` on
-    /// whose bit in the mask is set.
+    /// Acknowledgement: all segments with numbers below `next` have arrived. Of the 64 segments from `next` on, those have arrived whose
+    /// bit is set in `mask`.
     Ack { flow: F, next: u32, mask: u64 },
-    /// Report to the source of a broadcast that a node had to drop it (§3.2).
+    /// Report to the source of a broadcast: a node had to drop a copy of this broadcast (§3.2).
     Lost(BroadcastContent),
-    /// Announcement that is sent to the controller instead of to all nodes.
+    /// Announcement that a source sends to the controller alone instead of broadcasting it.
     Told(BroadcastContent),
 }
 
@@ -99,12 +101,12 @@ pub enum ControlPacket<F> {
 pub enum Event {
     /// The flow was added to the flows of its node.
     Opened,
-    /// The flow's next packet waits for its bucket.
+    /// The flow's next packet waits until the token bucket allows it.
     Paced,
     /// The flow waits for an acknowledgement.
     Waits,
-    /// The source gives up, because no acknowledgement came for too long.
+    /// The source has given up, because no acknowledgement arrived for too long.
     GivenUp,
-    /// The flow was removed from its node, because everything is acknowledged or its source has given up.
+    /// The node has removed the flow from its list, because all segments are acknowledged or the source has given up.
     Closed,
 }

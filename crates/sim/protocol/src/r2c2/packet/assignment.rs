@@ -1,6 +1,6 @@
-//! Announcements of chosen routings (§3.4). Each pair has four bytes for the flow, which are its source and number,
-//! and one byte for the routing; 300 pairs fit into a packet of 1,500 bytes. As in a broadcast of a flow, a header
-//! with source, number and tree comes first:
+//! Broadcasts that announce new routings of flows (§3.4). The packet contains pairs of a flow and its new routing. A pair has four bytes
+//! for the flow (its source and number) and one byte for the routing; 300 pairs fit into a packet of 1,500 bytes. As in a broadcast about
+//! one flow, a header with source, number and tree comes first:
 //!
 //! | bytes | |
 //! |---|---|
@@ -15,7 +15,7 @@ use super::crc::crc32;
 use super::{BROADCAST, Malformed};
 use crate::r2c2::Routing;
 
-/// Header of an announcement, before its pairs.
+/// Header of a broadcast that announces new routings; the pairs of flow and routing follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Announcement {
     pub tree: u8,
@@ -26,12 +26,12 @@ pub struct Announcement {
 const ANNOUNCEMENT: u8 = 5 << 4;
 
 impl Announcement {
-    /// Returns whether these are the bytes of an announcement, judged by the first byte.
+    /// Returns whether the first byte of this packet is that of an announcement of routings.
     pub fn is(packet: &[u8]) -> bool {
         packet.first() == Some(&ANNOUNCEMENT)
     }
 
-    /// Writes the header before pairs that are already in place.
+    /// Writes the header and the checksum into a packet that already contains the pairs.
     ///
     /// # Panics
     /// If the packet is shorter than the header.
@@ -68,7 +68,7 @@ pub(super) fn checksum(packet: &[u8]) -> u32 {
     crc32([&packet[..12], &packet[BROADCAST..]])
 }
 
-/// Decision that a flow uses this routing from now on.
+/// Decision that a flow uses a certain routing from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Assignment {
     pub src: u16,
@@ -84,7 +84,8 @@ impl Assignment {
     /// Bytes of one pair.
     pub const BYTES: usize = PAIR;
 
-    /// Writes at most [`MOST_ASSIGNMENTS`] pairs. Returns the number of pairs and of bytes written.
+    /// Writes the first pairs of flow and routing into a packet, at most [`MOST_ASSIGNMENTS`]. Returns the number of pairs and the number
+    /// of bytes written.
     pub fn encode(assignments: &[Assignment], packet: &mut [u8]) -> (usize, usize) {
         let pairs = packet.chunks_exact_mut(PAIR).take(MOST_ASSIGNMENTS);
         let written = assignments.iter().zip(pairs).map(|(assignment, pair)| {

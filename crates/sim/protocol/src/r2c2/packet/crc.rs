@@ -18,7 +18,7 @@ const fn table16() -> [u16; 256] {
     table
 }
 
-/// Returns the CRC-32 of IEEE 802.3 over these parts in sequence.
+/// Returns the CRC-32 of IEEE 802.3 over the concatenation of these byte slices.
 pub(super) fn crc32<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     parts.into_iter().for_each(|part| hasher.update(part));

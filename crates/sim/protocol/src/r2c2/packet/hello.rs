@@ -1,6 +1,5 @@
-//! Keep-alives. Neighbours send them to each other continually, so that silence indicates a failure. Each contains
-//! everything that its sender knows about links that have ever failed, so that the next keep-alive makes up for a lost
-//! one:
+//! Keep-alive packets. Neighbours send them to each other continually, so that silence indicates a failed link. Each keep-alive contains
+//! the sender's newest state of every link that has ever failed. Therefore the next keep-alive makes up for a lost one:
 //!
 //! | bytes | |
 //! |---|---|
@@ -23,17 +22,17 @@ const LINK: usize = 8;
 const HELLO: u8 = 6 << 4;
 
 impl Hello {
-    /// Returns whether these are the bytes of a keep-alive, judged by the first byte.
+    /// Returns whether the first byte of this packet is that of a keep-alive.
     pub fn is(packet: &[u8]) -> bool {
         packet.first() == Some(&HELLO)
     }
 
-    /// Returns how many links fit into a packet of `bytes` bytes.
+    /// Returns the number of link states that fit into a keep-alive of `bytes` bytes.
     pub const fn fit(bytes: usize) -> usize {
         bytes.saturating_sub(HEADER) / LINK
     }
 
-    /// Writes a keep-alive into an empty packet.
+    /// Writes a keep-alive with these link states into an empty packet.
     pub fn encode(states: &[LinkState], packet: &mut Vec<u8>) {
         packet.clear();
         packet.resize(HEADER, 0);

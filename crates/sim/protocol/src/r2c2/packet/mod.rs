@@ -1,4 +1,4 @@
-//! Packet formats (§3.5, §4.2, fig. 6), bit by bit. Numbers are in network order.
+//! Formats of data packets and broadcasts (§3.5, §4.2, fig. 6), bit by bit. Numbers are in network byte order.
 //!
 //! | data | bytes | | broadcast | bytes | |
 //! |---|---|---|---|---|---|
@@ -14,14 +14,14 @@
 //! | route | 16-31 | 3 bits a hop, from the lowest | | | |
 //! | checksum | 32-35 | | | | |
 //!
-//! Departure: the paper names the fields and some of their sizes, but not their order. A broadcast also names the flow
-//! of its source that it is about, so that there may be several flows between two nodes; its fields then fill all 16
-//! bytes. The packets that the paper does not define follow routes as data does: acknowledgements, reports of lost
-//! broadcasts, and the last packet of a flow.
+//! Departure: the paper names the fields and some of their sizes, but not their order. Here a broadcast also contains the number of its
+//! flow, so that two nodes may have several flows; with this field, a broadcast fills all 16 bytes. The paper does not define
+//! acknowledgements, reports of lost broadcasts and the last packet of a flow. Here they have the format of data packets, and follow a
+//! route like these.
 //!
-//! Checksums are CRCs: CRC-32 (IEEE 802.3) of a data packet and its payload, CRC-16 (CCITT) of a broadcast. The CRC of
-//! a data packet is computed with `ridx` as 0, because every node on the way increments it. This module does not
-//! allocate memory. It either decodes or refuses arbitrary bytes.
+//! Checksums are CRCs: CRC-32 (IEEE 802.3) of a data packet and its payload, CRC-16 (CCITT) of a broadcast. The CRC of a data packet is
+//! computed with `ridx` as 0, because every node on the way increments it. This module does not allocate memory. Arbitrary bytes are either
+//! decoded or refused; they cannot cause a panic.
 
 mod assignment;
 mod crc;
@@ -45,7 +45,7 @@ pub const BROADCAST: usize = 16;
 /// Reason why bytes are not a valid packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Malformed {
-    /// More or fewer bytes than the packet states.
+    /// The number of bytes differs from the length that the packet states.
     Length,
     /// An undefined type, routing or kind.
     Unknown,
@@ -68,7 +68,7 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// Ports by which a packet leaves each node on its route.
+/// Route of a packet: for each hop, the port by which the packet leaves a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Route {
     ports: u128,
@@ -79,8 +79,8 @@ impl Route {
     /// Appends a hop.
     ///
     /// # Panics
-    /// If the route has [`MOST_HOPS`] already, or the port does not exist. [`Routing::check`] refuses routings for
-    /// which this could happen.
+    /// If the route has [`MOST_HOPS`] hops already, or no node can have this port. [`Routing::check`] refuses routings for which this could
+    /// happen.
     pub fn push(&mut self, port: u32) {
         assert!(u32::from(self.hops) < MOST_HOPS && port < 8, "a route has 42 hops of 8 ports at most");
         self.ports |= u128::from(port) << (3 * self.hops);
@@ -104,22 +104,22 @@ pub enum Kind {
     /// Part of a flow.
     #[default]
     Data,
-    /// Last part of a flow. All other parts have the maximum size.
+    /// Data packet with the last part of a flow. All other parts of the flow have the maximum size.
     Last,
-    /// Acknowledgement from a flow's destination: all packets below `seq` have arrived, and so have those of the next
-    /// 64 whose bit is set in the mask that it carries ([`MASK`] bytes).
+    /// Acknowledgement from a flow's destination. All packets with numbers below `seq` have arrived. The payload is a mask of [`MASK`]
+    /// bytes: of the 64 packets from `seq` on, those have arrived whose bit is set.
     Ack,
-    /// Ethernet frame from one gateway to another ([`bridge`](super::bridge)). It is not acknowledged.
+    /// Ethernet frame on its way from one gateway to another ([`bridge`](super::bridge)). Its receiver does not acknowledge it.
     Frame,
-    /// Report to the source of a broadcast from a node that had to drop it (§3.2). The report carries the broadcast.
+    /// Report from a node that had to drop a copy of a broadcast, to the broadcast's source (§3.2). The payload is the broadcast.
     Lost,
 }
 
 impl Kind {
     const ALL: [Kind; 5] = [Kind::Data, Kind::Last, Kind::Ack, Kind::Lost, Kind::Frame];
 
-    /// Returns the code that packets use. No code uses the upper half of the byte, because broadcasts have their type
-    /// there.
+    /// Returns the code of this kind, the first byte of a packet. The codes leave the upper half of the byte 0, because a broadcast has its
+    /// type there.
     const fn code(self) -> u8 {
         match self {
             Kind::Data => 1,
@@ -134,7 +134,7 @@ impl Kind {
         Kind::ALL.into_iter().find(|kind| kind.code() == code)
     }
 
-    /// Returns the kind of a packet that follows a route, judged by its first byte.
+    /// Returns the kind of a packet that follows a route, from the first byte of the packet.
     pub fn from_packet(packet: &[u8]) -> Option<Kind> {
         packet.first().and_then(|code| Kind::from_code(*code))
     }
@@ -145,14 +145,15 @@ impl Kind {
     }
 }
 
-/// Bytes of the mask of an acknowledgement, in network order.
+/// Number of bytes of the mask in an acknowledgement. The mask is in network byte order.
 pub const MASK: usize = 8;
 
 /// The header of a data packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Data {
     pub kind: Kind,
-    /// Number of the flow, which is unique at its source; in an acknowledgement, at its destination.
+    /// Number of the flow. It is unique at the node that sends the flow, which is the packet's source or, for an acknowledgement, the
+    /// packet's destination.
     pub flow: u16,
     pub src: u16,
     pub dst: u16,
@@ -165,8 +166,8 @@ pub struct Data {
 }
 
 impl Data {
-    /// Writes the header and the payload, and returns their length in bytes. Returns `None` if they do not fit, or if
-    /// the payload's length is not `plen`.
+    /// Writes the header and the payload into `packet`, and returns their total length in bytes. Returns `None` if `packet` is too short
+    /// for them, or if the payload's length is not `plen`.
     pub fn encode(&self, payload: &[u8], packet: &mut [u8]) -> Option<usize> {
         let length = DATA_HEADER + payload.len();
         if payload.len() != usize::from(self.plen) || packet.len() < length {
@@ -225,8 +226,8 @@ impl Data {
         Ok((Data { kind, flow, src, dst, seq, plen, route, ridx }, &packet[DATA_HEADER..]))
     }
 
-    /// Forwards a packet at a node: returns the port by which it leaves, and counts the hop. Returns `None` at its
-    /// destination. Only `type` and the route are examined, as in a switch.
+    /// Forwards a packet at a node: returns the port by which the packet leaves, and increments the packet's hop counter. Returns `None` if
+    /// this node is the packet's destination. Like a switch, this function examines only the type and the route, and not the checksum.
     ///
     /// # Errors
     /// If the header is too short, or its type or route is invalid.
@@ -245,7 +246,7 @@ impl Data {
         Ok(port)
     }
 
-    /// Returns the port by which a packet will leave the next node on its way, or `None` if that node is its
+    /// Returns the port by which the next node on a packet's route will send the packet, or `None` if the next node is the packet's
     /// destination.
     pub fn next_port(packet: &[u8]) -> Option<u32> {
         let header: &[u8; DATA_HEADER] = packet.first_chunk()?;
@@ -258,8 +259,8 @@ impl Data {
     }
 }
 
-/// Writes the correct checksum into a packet, so that tests reach the checks of its fields. Packets that are too short
-/// or have an unknown type stay unchanged.
+/// Writes the correct checksum into a packet with arbitrary content, so that tests reach the checks of the other fields. Packets that are
+/// too short or have an unknown type stay unchanged.
 pub fn repair(packet: &mut [u8]) {
     let (at, checksum) = match packet.len() {
         8.. if Hello::is(packet) => (4, hello::checksum(packet)),
@@ -274,7 +275,7 @@ pub fn repair(packet: &mut [u8]) {
     packet[at..at + 4].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// Event in the life of a flow that a broadcast announces.
+/// Event of a flow that a broadcast announces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     Start,
@@ -298,11 +299,11 @@ pub struct Broadcast {
     pub event: Event,
     pub src: u16,
     pub dst: u16,
-    /// Number of the flow, which is unique at its source.
+    /// Number of the flow that the broadcast is about; it is unique at the flow's source.
     pub flow: u16,
     pub asked: Requirements,
     pub routing: Routing,
-    /// Tree of its source along which it is sent.
+    /// Broadcast tree of the source along which nodes forward the broadcast.
     pub tree: u8,
 }
 
@@ -328,7 +329,7 @@ impl Broadcast {
         packet
     }
 
-    /// Returns whether these are the bytes of a broadcast rather than of a packet that follows a route.
+    /// Returns whether this packet is a broadcast rather than a packet that follows a route, according to its first byte.
     pub fn is(packet: &[u8]) -> bool {
         packet.first().is_some_and(|kind| kind >> 4 != 0)
     }

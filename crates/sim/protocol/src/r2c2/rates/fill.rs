@@ -1,4 +1,5 @@
-//! Settling of rates: class by class, the rates of all flows rise until links are full.
+//! Computation of rates by water-filling, one priority class after the other: the rates of all flows of a class rise together until links
+//! are full. A rate is *settled* once it stops rising.
 
 use super::waiting::WaitingChanges;
 use super::{GRAIN, LinkLoad, PriorityClass, Rates, Slot, WaterLevel};
@@ -6,11 +7,12 @@ use crate::r2c2::weights::LinkShare;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Working memory. It is empty between calls but stays allocated.
+/// Working memory of the water-filling. It is empty between calls but stays allocated.
 #[derive(Debug, Clone)]
 pub(super) struct FillMemory {
     waiting: WaitingChanges,
-    /// Flows limited by their tops, ordered by the level at which they reach them.
+    /// Rising flows that reach their maximum rates (tops) before any of their links can fill, ordered by the water level at which they do
+    /// so.
     limited: BinaryHeap<Reverse<(WaterLevel, Slot)>>,
     /// Number of flows whose rates are rising.
     rising: u32,
@@ -23,30 +25,29 @@ impl FillMemory {
     }
 }
 
-/// Capacity of links that is available to a class.
+/// Capacity of the links that is available to a priority class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClassCapacity {
-    /// All of it, because the class is the first.
+    /// The whole capacity of each link, because the class is served first.
     All,
-    /// The capacity that the preceding classes leave.
+    /// The capacity that the preceding classes have left.
     Left,
 }
 
 impl Rates {
-    /// Settles rates, starting with the first class that has changes. `from` returns the level from which on a class
-    /// changes.
+    /// Computes the rates again, starting with the first priority class that has changes. `from` returns the water level of a class below
+    /// which its settled rates remain valid.
     pub(super) fn settle_from(&mut self, from: impl Fn(&PriorityClass) -> WaterLevel) {
         self.watch();
         let mut classes = std::mem::take(&mut self.classes);
         let first = classes.values().position(|class| from(class) < WaterLevel::NEVER);
         if let Some(first) = first {
-            // Later classes cannot keep capacity that this class may take, so they start from scratch.
+            // This class may take capacity from the later classes, so their rates are computed from scratch.
             for class in classes.values_mut().skip(first.max(1)) {
                 self.release(class);
             }
             for (n, class) in classes.values_mut().enumerate().skip(first) {
-                // The level at which a link fills is known only for the first class, which is served before all
-                // others.
+                // Only for the first class, which is served before all others, are the lowest levels at which links fill known in advance.
                 match n {
                     0 => self.reopen(class, from(class)),
                     _ => self.open_fresh(class, ClassCapacity::Left),
@@ -64,7 +65,7 @@ impl Rates {
         class.fresh.retain(is_there);
     }
 
-    /// Returns the capacity of all flows of a class to their links. These flows wait to rise again.
+    /// Returns the capacity that the flows of a class hold to their links, and marks these flows as fresh, so that their rates rise again.
     fn release(&mut self, class: &mut PriorityClass) {
         self.forget_the_gone(class);
         for (slot, _) in &class.settled {
@@ -76,16 +77,16 @@ impl Rates {
         class.fresh.append(&mut class.settled);
     }
 
-    /// Reopens the flows of the first class that were settled at this level or above: they return their capacity and
-    /// rise again.
+    /// Reopens those flows of the first class whose rates were settled at this water level or above: they return their capacity to their
+    /// links, and their rates rise again.
     fn reopen(&mut self, class: &mut PriorityClass, from: WaterLevel) {
         self.forget_the_gone(class);
         let kept = class.settled.partition_point(|(slot, _)| self.marks[*slot as usize].level < from);
         let entries = |flows: &[(Slot, u32)]| -> usize {
             flows.iter().map(|(slot, _)| self.flows[*slot as usize].watched().len()).sum()
         };
-        // There are two ways with the same result: to undo the flows that change, or to place the flows that stay on
-        // empty links. The one with fewer entries is taken.
+        // Two methods give the same result: subtract the flows that change from the loads, or add the flows that stay to empty links. The
+        // method that touches fewer entries is used.
         let (stay, change) = class.settled.split_at(kept);
         if entries(change) + entries(&class.fresh) <= self.watched.len() + entries(stay) {
             for (slot, _) in &class.settled[kept..] {
@@ -119,8 +120,8 @@ impl Rates {
         }
     }
 
-    /// Opens a flow. Its rate rises until a link is full, or only to its top if it reaches the top before any of its
-    /// links can fill.
+    /// Opens a flow, so that its rate rises. If none of the flow's links can fill before the flow reaches its top, the top is the only
+    /// limit; otherwise the rate rises until a link is full.
     fn open(&mut self, class: &PriorityClass, slot: Slot, room: ClassCapacity) {
         let flow = &self.flows[slot as usize];
         self.marks[slot as usize].level = WaterLevel::RISING;
@@ -130,8 +131,8 @@ impl Rates {
         }
     }
 
-    /// Returns whether a link has too little room for all flows of a class at their tops. With `Room::Left`, the
-    /// result is valid only before any flow of the class is settled.
+    /// Returns whether a link has too little capacity for all flows of a priority class at their maximum rates (tops). With
+    /// `ClassCapacity::Left`, the result is valid only as long as no rate of the class is settled.
     fn may_fill(&self, class: &PriorityClass, link: u32, room: ClassCapacity) -> bool {
         let room = match room {
             ClassCapacity::All => self.capacity[link as usize],
@@ -140,7 +141,7 @@ impl Rates {
         class.uses[link as usize].tops > room >> GRAIN
     }
 
-    /// Raises the rates of the open flows until all are settled.
+    /// Raises the rates of the open flows of a class until all of them are settled.
     fn fill(&mut self, class: &mut PriorityClass, room: ClassCapacity) {
         for link in &self.watched {
             let LinkLoad { left, rising } = self.loads[*link as usize];
@@ -157,10 +158,10 @@ impl Rates {
         class.from = WaterLevel::NEVER;
     }
 
-    /// Processes events in the order of their levels: a link becomes full, or a flow reaches its top.
+    /// Processes events in the order of their water levels. An event is that a link becomes full, or that a flow reaches its top.
     fn rise(&mut self, class: &mut PriorityClass, mut now: WaterLevel) {
         while self.space.rising > 0 {
-            // When other flows are settled, more capacity is left for those that are still rising.
+            // When the rates of some flows are settled, more capacity is left for the flows that are still rising.
             let level = |link: u32| {
                 let LinkLoad { left, rising } = self.loads[link as usize];
                 (rising > 0).then(|| WaterLevel::saturating(left, rising))
@@ -168,8 +169,8 @@ impl Rates {
             let link = self.space.waiting.first(level);
             let flow = self.space.limited.peek().map(|Reverse(flow)| *flow);
             match (flow, link) {
-                // Links come before flows at the same level. Otherwise the result for a flow would depend on the order
-                // among the links that may fill.
+                // At the same level, full links are processed before flows that reach their tops. Otherwise the rate of a flow would depend
+                // on the order of the links that may fill.
                 (Some((level, slot)), link) if link.is_none_or(|link| level < link.0) => {
                     self.space.limited.pop();
                     if self.marks[slot as usize].level == WaterLevel::RISING {
@@ -186,7 +187,7 @@ impl Rates {
         }
     }
 
-    /// Settles all rising flows of a full link.
+    /// Settles the rates of all rising flows that cross a full link.
     fn settle_link(&mut self, class: &mut PriorityClass, link: u32, now: WaterLevel) {
         let mut users = std::mem::take(&mut self.users[link as usize]);
         users.retain(|(slot, serial)| {
@@ -210,7 +211,7 @@ impl Rates {
     }
 }
 
-/// Subtracts the rate and the weight of a flow from its links.
+/// Subtracts the rate of a flow from the free capacity of its links, and its weight from the weights that rise on these links.
 fn take(loads: &mut [LinkLoad], shares: &[LinkShare], [rate, weight]: [u32; 2]) {
     for LinkShare { link, share } in shares {
         let load = &mut loads[*link as usize];
@@ -219,7 +220,7 @@ fn take(loads: &mut [LinkLoad], shares: &[LinkShare], [rate, weight]: [u32; 2]) 
     }
 }
 
-/// Returns the rate of a flow to its links, and adds its weight to those of the rising flows.
+/// Adds the rate of a flow to the free capacity of its links again, and its weight to the weights that rise on these links.
 fn give_back(loads: &mut [LinkLoad], shares: &[LinkShare], [rate, weight]: [u32; 2]) {
     for LinkShare { link, share } in shares {
         let load = &mut loads[*link as usize];

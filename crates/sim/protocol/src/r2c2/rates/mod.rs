@@ -1,19 +1,20 @@
-//! Rates of all flows: weighted water-filling over the links that they use (§3.3.1), in rounds by priority (§3.3.2).
+//! Computation of the rates of all flows, by weighted water-filling over the links that the flows use (§3.3.1). The priorities take turns,
+//! the first one first (§3.3.2).
 //!
-//! The rates of flows rise together, in proportion to their weights, until a link is full or a flow has all the rate
-//! that it can use. The flows in question then keep the rate that they have reached. The remaining capacity of each
-//! link goes to the next priority. A flow with a share of 1/2 on a link takes half of its rate there.
+//! The rates of all flows of one priority rise together, in proportion to their weights. A flow stops rising when one of its links is full
+//! or when it reaches its demand; its rate is then *settled*. Once all flows of a priority have stopped, the remaining capacity of each
+//! link is available to the next priority. A flow with a share of 1/2 on a link uses half of its rate on this link.
 //!
-//! - **Integers.** Rates and levels are in Kb/s, and shares are fractions of [`LinkShare::ONE`], so that a flow's use
-//!   of a link can be added and subtracted exactly. However often this happens, no link is promised more than it has,
-//!   and all nodes compute the same rates.
-//! - **Incremental.** Flows are kept in the order in which their rates were settled. Flows that were settled before a
-//!   change could have an effect keep their rates; the others are settled again. The result is bit for bit that of
-//!   starting from scratch.
-//! - **Only links that can fill.** The *top* of a flow is the rate that it would have if it were alone. Its demand
-//!   limits the top, or the link of which it needs most. A link with room for all of its flows at their tops limits no
-//!   flow, therefore its load is not computed. Once a link lacks that room, it is *watched* until no flow uses it any
-//!   more.
+//! - **Integers.** Rates and levels are in Kb/s, and shares are fractions of [`LinkShare::ONE`], so that a flow's use of a link can be
+//!   added and subtracted exactly. However often flows are added and removed, the rates on a link never exceed its capacity, and all nodes
+//!   compute the same rates.
+//! - **Incremental.** Flows are kept in the order in which their rates were settled. When flows change, the rates that were settled before
+//!   the change could have an effect stay valid, and only the rates after them are computed again. The result is bit for bit the same as
+//!   after a computation from scratch.
+//! - **Only links that can fill.** The *top* of a flow is the rate that it would have if it were the only flow: either its demand, or the
+//!   rate at which it would fill one of its links. A link with enough capacity for all of its flows at their tops limits no flow, therefore
+//!   its load is not computed. Once a link lacks this capacity, it is *watched*, which means that its load is computed, until no flow uses
+//!   it any more.
 
 mod fill;
 mod trials;
@@ -47,28 +48,29 @@ impl Default for Requirements {
     }
 }
 
-/// Unlimited demand: 4 Tb/s, which is more than the rate of any link (§4.2).
+/// Value of an unlimited demand, in Kb/s: 4 Tb/s, which is more than the rate of any link (§4.2).
 pub const UNLIMITED: u32 = u32::MAX;
 
 /// Rates of flows over links.
 #[derive(Debug, Clone)]
 pub struct Rates {
-    /// Capacity of each link that flows may use, in Kb/s times [`LinkShare::ONE`]; and its reciprocal.
+    /// Capacity of each link that flows may use, in Kb/s times [`LinkShare::ONE`]. The next field has the reciprocals of these capacities.
     capacity: Arc<[u64]>,
     inverse: Arc<[f64]>,
     /// Whether all links have equal capacity.
     is_even: bool,
-    /// Room that each link has left with all flows at their tops, by link.
+    /// For each link, the capacity that would be left if all of its flows had their maximum rates (tops).
     rooms: Vec<LinkRoom>,
     watches: Vec<LinkWatch>,
-    /// Whether a link is newly watched so that its users do not know it yet, by link. All `false` between calls.
+    /// For each link, whether the link is newly watched, so that the flows that use it have not recorded this yet. All `false` between
+    /// calls.
     is_new: Vec<bool>,
-    /// Watched links, in no particular order; and links that may have to be watched.
+    /// Watched links, in no particular order. The next field has the links that may have to be watched at the next computation.
     watched: Vec<u32>,
     soon: Vec<u32>,
-    /// Loads by link. Entries of links that are not watched are unused.
+    /// Load of each link. Only the entries of watched links are used.
     loads: Vec<LinkLoad>,
-    /// Flows that use each watched link, by link. May contain flows that do not use it any more.
+    /// For each watched link, the flows that use it, with their serial numbers. A list may still contain flows that were removed.
     users: Vec<Vec<(Slot, u32)>>,
     /// Scratch space of [`drafted`].
     draft: Vec<LinkShare>,
@@ -79,9 +81,9 @@ pub struct Rates {
     space: FillMemory,
 }
 
-/// Room that a link has left if all of its flows are at their tops. For most links, this is the only value that is
-/// touched when a flow comes or goes. It is stored as twice the room, which may be negative, in the units of [`tops`],
-/// plus one if the link is watched.
+/// Capacity that a link would have left if all of its flows had their maximum rates (tops); negative if the link would be overloaded. For
+/// most links, this is the only value that is touched when a flow is added or removed. The stored integer is twice this capacity, in the
+/// units of [`tops`], plus one if the link is watched.
 #[derive(Debug, Clone, Copy)]
 struct LinkRoom(i64);
 
@@ -94,7 +96,7 @@ impl LinkRoom {
         self.0 & 1 == 1
     }
 
-    /// Returns whether all flows of the link fit at their tops.
+    /// Returns whether the link has enough capacity for all of its flows at their maximum rates (tops).
     fn is_enough(self) -> bool {
         self.0 >= 0
     }
@@ -117,31 +119,30 @@ struct LinkWatch {
     users: u32,
 }
 
-/// Load of a link while rates rise. The two fields are adjacent, because they change together, so that one instruction
-/// can change both.
+/// Load of a link while rates rise. The two fields change together; they are adjacent so that one instruction can update both.
 #[derive(Debug, Clone, Copy)]
 struct LinkLoad {
     /// Capacity that no flow has taken.
     left: u64,
-    /// Sum over the flows whose rates rise there of weight times share. 0 between calls.
+    /// Sum of weight times share over the flows that cross the link and whose rates are still rising. 0 between calls.
     rising: u64,
 }
 
 /// Flows of one priority.
 #[derive(Debug, Clone, Default)]
 struct PriorityClass {
-    /// Flows in the order in which their rates were settled, with their serial numbers. May contain flows that are
-    /// gone.
+    /// Flows in the order in which their rates were settled, with their serial numbers. The list may still contain flows that were removed.
     settled: Vec<(Slot, u32)>,
     fresh: Vec<(Slot, u32)>,
-    /// Use of each watched link, by link. Entries of links that are not watched are unused.
+    /// For each link, its use by the flows of this priority. Only the entries of watched links are used.
     uses: Vec<LinkUse>,
-    /// Level below which no flow changes.
+    /// Water level below which the settled rates of this priority are still valid.
     from: WaterLevel,
     members: u32,
 }
 
-/// Use of a link by the flows of a class, per Kb/s of their level and at their tops.
+/// Use of a link by the flows of one priority: the capacity that they take for each Kb/s of the water level (`weights`), and the capacity
+/// that they would take at their maximum rates (`tops`).
 #[derive(Debug, Clone, Copy, Default)]
 struct LinkUse {
     weights: u64,
@@ -161,9 +162,10 @@ impl LinkUse {
 }
 
 impl PriorityClass {
-    /// Records that a changed link becomes full at level `1 / inverse` at the earliest.
+    /// Records that the flows of a link have changed. The link becomes full at the water level `1 / inverse` at the earliest, so rates that
+    /// were settled below this level stay valid.
     fn fills_at(&mut self, inverse: f64) {
-        // A little below the computed level, because of rounding errors.
+        // The level is rounded down a little, to be safe from floating-point errors.
         let level = (1.0 / inverse * (1.0 - NEAR)).min(f64::from(WaterLevel::MOST.0));
         self.from = self.from.min(WaterLevel(level as u32));
     }
@@ -173,7 +175,7 @@ impl PriorityClass {
 struct Flow {
     asked: Requirements,
     shares: Arc<[LinkShare]>,
-    /// Shares of the watched links, or empty if all links are watched.
+    /// The flow's shares of watched links; empty if all of the flow's links are watched.
     watched: Vec<LinkShare>,
     all_watched: bool,
     top: Top,
@@ -187,25 +189,24 @@ impl Flow {
     }
 }
 
-/// Maximum rate of a flow, and what limits it.
+/// Maximum rate of a flow, and whether a link or the flow's demand limits it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Top {
     kbps: u32,
-    /// Link that the flow would fill, or `None` if its demand is the limit.
+    /// Link that the flow would fill if it were the only flow, or `None` if the flow's demand limits its rate.
     link: Option<u32>,
 }
 
 /// Fields of a flow that are read most often.
 #[derive(Debug, Clone, Copy)]
 struct FlowMark {
-    /// Serial number, which distinguishes the flow from others that had the same slot. An even number means that the
-    /// slot is free.
+    /// Serial number, which distinguishes the flow from earlier flows in the same slot. An even number means that the slot is free.
     serial: u32,
-    /// Level at which its rate was settled, if it was settled.
+    /// Water level at which the rate of the flow was settled, if it was settled.
     level: WaterLevel,
 }
 
-/// Water level, in Kb/s for a weight of one.
+/// Water level: the rate in Kb/s that a rising flow of weight 1 has reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct WaterLevel(u32);
 
@@ -220,22 +221,23 @@ impl WaterLevel {
     const MOST: WaterLevel = WaterLevel(u32::MAX - 2);
     /// Marks a flow whose rate rises.
     const RISING: WaterLevel = WaterLevel(u32::MAX - 1);
-    /// Marks a flow whose class has not been served yet. As the level of a change, it means that there is no change.
+    /// As the level of a flow: the flow's rate has not been settled yet. As the level of a change: there was no change.
     const NEVER: WaterLevel = WaterLevel(u32::MAX);
 
-    /// Returns the level at which a link with `left` capacity becomes full.
+    /// Returns the water level at which a link becomes full. `left` is its free capacity, and `weights` is the sum of weight times share of
+    /// the flows that rise there.
     fn saturating(left: u64, weights: u64) -> WaterLevel {
         WaterLevel((left / weights).min(u64::from(WaterLevel::MOST.0)) as u32)
     }
 
-    /// Returns the level at which a flow reaches its top.
+    /// Returns the water level at which a flow reaches its maximum rate (top).
     fn of_top(asked: Requirements, top: Top) -> WaterLevel {
         WaterLevel(top.kbps.div_ceil(u32::from(asked.weight)).min(WaterLevel::MOST.0))
     }
 }
 
 impl Rates {
-    /// Creates the rates for links with these capacities, of which the share `headroom` stays free (§3.3.2).
+    /// Creates a table without flows for links with these rates. The fraction `headroom` of each link's rate stays free (§3.3.2).
     pub fn new(links: impl IntoIterator<Item = Rate>, headroom: f64) -> Rates {
         let usable = |rate: Rate| {
             let kbps = (rate.as_bps() as f64 * (1.0 - headroom) / 1_000.0) as u64;
@@ -262,7 +264,7 @@ impl Rates {
         }
     }
 
-    /// Allocates the tables by link before the first flow is added: 77 B for each link.
+    /// Allocates the tables that have an entry for each link, when the first flow is added: 77 B for each link.
     fn prepare(&mut self) {
         let links = self.capacity.len();
         if self.rooms.len() == links {
@@ -276,7 +278,8 @@ impl Rates {
         self.space = FillMemory::new(links);
     }
 
-    /// Returns the rate in Kb/s that a flow would get if it were alone, which is [`UNLIMITED`] if it crosses no link.
+    /// Returns the rate in Kb/s that a flow with these shares of links would get if it were the only flow. The result is [`UNLIMITED`] if
+    /// the flow crosses no link.
     pub fn alone_kbps(&self, shares: &[LinkShare]) -> u32 {
         self.top(Requirements::default(), shares).kbps
     }
@@ -306,7 +309,7 @@ impl Rates {
         }
     }
 
-    /// Adds a flow that crosses these links, with a share above 0 on each of them. Its rate is known after the next
+    /// Adds a flow that crosses these links, and returns its slot. Each share must be above 0. The rate of the flow is known after the next
     /// [`Rates::settle`].
     ///
     /// # Panics
@@ -342,7 +345,8 @@ impl Rates {
         let flow = Flow { asked, shares, watched, all_watched, top, rate_kbps: 0 };
         let class = self.classes.entry(asked.priority).or_default();
         class.uses.resize(self.capacity.len(), LinkUse::default());
-        // Reciprocal of the lowest level at which a link can fill, which is the level if all flows rise all the time.
+        // Reciprocal of the lowest level at which a link of the flow can fill. A link fills at its lowest level if no flow on it stops
+        // rising before.
         let mut soonest = 0f64;
         for LinkShare { link, share } in flow.watched() {
             let at = *link as usize;
@@ -364,7 +368,8 @@ impl Rates {
         slot
     }
 
-    /// Starts to watch the links that have no room any more for all of their flows at their tops.
+    /// Starts to watch (to compute the load of) the links that no longer have enough capacity for all of their flows at their maximum rates
+    /// (tops).
     fn watch(&mut self) {
         let before = self.watched.len();
         for link in self.soon.drain(..) {
@@ -457,7 +462,7 @@ impl Rates {
         again
     }
 
-    /// Returns the rate in Kb/s since the last [`Rates::settle`], or 0 before the first.
+    /// Returns the rate of a flow in Kb/s, as of the last [`Rates::settle`]. The rate is 0 if there was none since the flow was added.
     pub fn kbps(&self, slot: Slot) -> u32 {
         self.flows[slot as usize].rate_kbps
     }
@@ -482,22 +487,22 @@ impl Rates {
         self.settle_from(|class| class.from);
     }
 
-    /// Settles the rates of all flows from scratch.
+    /// Computes the rates of all flows from scratch.
     pub fn settle_anew(&mut self) {
         self.settle_from(|_| WaterLevel::ZERO);
     }
 }
 
-/// Returns scratch space for `count` shares. It serves to select some shares of a list without a branch, which would
-/// be mispredicted too often: every share is written, and each overwrites the one before unless that one is to be
-/// kept.
+/// Returns scratch space for `count` shares. The caller uses it to select some shares of a list without a branch, which would be
+/// mispredicted too often. The caller writes every share to the scratch space, and each share overwrites the previous one unless the
+/// previous one was selected.
 fn drafted(draft: &mut Vec<LinkShare>, count: usize) -> &mut [LinkShare] {
     draft.resize(count.max(draft.len()), LinkShare { link: 0, share: 0 });
     draft
 }
 
-/// Returns the use of a link by a flow at its top. The unit is so large that the sum over thousands of flows fits into
-/// a word; the result is rounded up.
+/// Returns the capacity of a link that a flow takes at its maximum rate (top), rounded up. The unit is so large that the sum over thousands
+/// of flows fits into 64 bits.
 fn tops(share: u32, top: Top) -> u64 {
     (u64::from(share) * u64::from(top.kbps)).div_ceil(1 << GRAIN)
 }

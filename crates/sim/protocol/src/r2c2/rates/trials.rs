@@ -1,16 +1,16 @@
-//! Rates of the same flows under many choices of paths, one choice after another, as needed by a search for routings
-//! (§3.4).
+//! Computes the rates of a fixed set of flows again and again, each time with other paths for the flows. The search for better routings
+//! needs this (§3.4). A *trial* is one such computation, and a *choice* is one of the possible lists of links of one flow.
 //!
-//! The lists of links of all choices are laid out once. A trial then costs only the differences to the previous one,
-//! and one filling of empty links. The rates are bit for bit those of [`Rates`] with these flows.
+//! The lists of links of all choices are prepared once. A trial then costs only the update for the flows whose choice differs from the
+//! previous trial, and one water-filling of empty links. The rates are bit for bit those that [`Rates`] computes for these flows.
 //!
-//! - **Long lists are rows**, with an entry for every link, so that they can be added and subtracted without looking
-//!   up links.
-//! - **Possible users of a link are computed in advance.** Choices that are not in use are skipped.
-//! - **The smaller part is summed.** When a link is full, the use of the flows that stop is subtracted. If these are
-//!   the larger part, the weights of the remaining flows are summed again instead, which is possible because the
-//!   stopping flows have all risen to one level.
-//! - **Whether a link can fill is computed only when it would become full.** The tops of a few of its flows decide it.
+//! - **Long lists are stored as rows**, with an entry for every link, so that they can be added and subtracted without looking up links.
+//! - **The choices that cross a link are computed in advance.** A trial skips those that are not in use.
+//! - **The smaller group of flows is summed.** When a link is full, the flows that stop rising are subtracted from the sums of their links.
+//!   If more flows stop than remain, the weights of the remaining flows are summed again instead. This is possible because all rising flows
+//!   have reached the same water level.
+//! - **Whether a link can fill is computed only when it would become full.** The tops of a few of its flows are usually enough to decide
+//!   this.
 
 use super::waiting::WaitingChanges;
 use super::{GRAIN, Rates, Requirements, Top, UNLIMITED, WaterLevel, tops};
@@ -19,16 +19,16 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::Range;
 
-/// Flows, each with several lists of links that it could use.
+/// Fixed set of flows. Each flow has several choices, which are lists of links that it could use.
 pub struct Trials<'a> {
     /// Capacity of each link, in Kb/s times [`LinkShare::ONE`].
     capacity: Vec<u64>,
-    /// Choices of all flows, flow by flow.
+    /// Choices of all flows. The choices of one flow are adjacent.
     choices: Vec<TrialChoice<'a>>,
     flows: Vec<Flow>,
     classes: Vec<TrialClass>,
     users: Users,
-    /// Whether the choice is in use and its rate is rising, by choice.
+    /// For each choice, whether the choice is in use and the rate of its flow is still rising.
     rises: Vec<bool>,
     rates: Vec<u32>,
     links: RisingLinks,
@@ -46,9 +46,10 @@ enum TrialList<'a> {
     Row(Box<[u32]>),
 }
 
-/// Choices with short lists that cross a link, whether in use or not.
+/// For each link, the choices (possible lists of links of a flow) that contain the link, whether they are in use or not. Only choices that
+/// are stored as short lists are included.
 struct Users {
-    /// Index in `all` of each link's first choice, by link, followed by the length of `all`.
+    /// For each link, the index in `all` of its first choice. The last entry is the length of `all`.
     first: Vec<u32>,
     /// Choices, each with its share of the link.
     all: Vec<(u32, u32)>,
@@ -57,7 +58,7 @@ struct Users {
 struct Flow {
     asked: Requirements,
     choices: Range<u32>,
-    /// Choice that is in use, as an index in `Trials::choices`.
+    /// Choice that the current trial uses for this flow, as an index in `Trials::choices`.
     chosen: u32,
 }
 
@@ -65,25 +66,26 @@ struct Flow {
 struct TrialClass {
     priority: u8,
     flows: Vec<u32>,
-    /// Sum over the choices in use of weight times share, by link.
+    /// For each link, the sum of weight times share over the choices that are in use.
     weights: Vec<u64>,
 }
 
-/// State of the links while rates rise, and of the flows that are still rising.
+/// State of the links and of the rising flows during the water-filling of a trial.
 struct RisingLinks {
     left: Vec<u64>,
     rising: Vec<u64>,
-    /// Capacity that was left before the flows of the class took any.
+    /// For each link, the capacity that was left before the flows of the current priority took any.
     room: Vec<u64>,
     waiting: WaitingChanges,
     limited: BinaryHeap<Reverse<(WaterLevel, u32)>>,
-    /// Number of rising choices, and the total length of their lists.
+    /// Number of flows whose rates are still rising. The next field is the total length of the lists of links of these flows.
     count: usize,
     entries: usize,
-    /// Choices in use that are rows: all of them, and those of which some may still rise.
+    /// Choices in use that are stored as rows, with an entry for every link. The next field has those of them whose flows may still be
+    /// rising.
     rows: Vec<u32>,
     rising_rows: Vec<u32>,
-    /// Scratch space for the choices that stop when a link is full.
+    /// Scratch space for the choices whose rates stop rising when a link is full.
     stopped: Vec<u32>,
     sums: Vec<u64>,
 }
@@ -96,7 +98,7 @@ impl TrialList<'_> {
         }
     }
 
-    /// Returns the row's share of a link, or 0 if this is a short list.
+    /// Returns the share of a link in a list that is stored as a row, or 0 if this is a short list.
     fn of_row(&self, link: u32) -> u32 {
         match self {
             TrialList::Short(_) => 0,
@@ -123,11 +125,11 @@ impl TrialList<'_> {
 }
 
 impl<'a> Trials<'a> {
-    /// Creates trials on the links of `empty`, whose flows do not count. `flows` gives each flow's requirements and
-    /// its choices; the first choice is in use at the start.
+    /// Creates trials on the links of `empty`; flows that this table contains are ignored. `flows` has the requirements and the choices of
+    /// each flow. The first choice of each flow is in use at the start.
     ///
     /// # Panics
-    /// If a flow has no choice, or a weight of 0.
+    /// If a flow has no choice of links, or has a weight of 0.
     pub fn new(
         empty: &Rates,
         flows: impl IntoIterator<Item = (Requirements, impl IntoIterator<Item = &'a [LinkShare]>)>,
@@ -165,7 +167,7 @@ impl<'a> Trials<'a> {
         Trials { capacity, choices, flows: all, classes, users, rises, rates, links }
     }
 
-    /// Returns the rate of each flow, in Kb/s, if the flows use these of their choices.
+    /// Returns the rate of each flow, in Kb/s, that results if flow n uses its choice number `chosen[n]`.
     pub fn rate(&mut self, chosen: &[u8]) -> &[u32] {
         for class in &mut self.classes {
             for n in class.flows.iter().map(|flow| *flow as usize) {
@@ -187,7 +189,7 @@ impl<'a> Trials<'a> {
         &self.rates
     }
 
-    /// Raises the rates of a class until all have stopped, as `Rates::rise` does.
+    /// Raises the rates of the flows of one priority until all of them have stopped, as `Rates::rise` does.
     fn fill(&mut self, class: &TrialClass) {
         self.open(class);
         let mut now = WaterLevel::ZERO;
@@ -242,8 +244,8 @@ impl<'a> Trials<'a> {
         }
         for flow in class.flows.iter().map(|flow| &self.flows[*flow as usize]) {
             let top = self.choices[flow.chosen as usize].top;
-            // A flow that would fill a link is handled when that link is the next to become full. Unless tops are cut,
-            // this happens no later than the flow reaches its top.
+            // A flow whose top is limited by a link is handled when this link is the next to become full. This happens no later than the
+            // flow reaches its top, unless the top was cut to [`UNLIMITED`].
             let at_once = |link| top.kbps == UNLIMITED && !self.may_fill(class, link);
             if top.link.is_none_or(at_once) {
                 self.links.limited.push(Reverse((WaterLevel::of_top(flow.asked, top), flow.chosen)));
@@ -251,7 +253,7 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Returns whether a link has too little room for all flows of a class at their tops.
+    /// Returns whether a link has too little capacity for all flows of one priority at their maximum rates (tops).
     fn may_fill(&self, class: &TrialClass, link: u32) -> bool {
         let room = self.links.room[link as usize] >> GRAIN;
         let mut sum = 0;
@@ -272,7 +274,8 @@ impl<'a> Trials<'a> {
                 .any(|(choice, share)| is_used(*choice) && is_too_much(*choice, *share))
     }
 
-    /// Removes a link that has room for all of its flows. Flows that would have filled it rise on to their tops.
+    /// Removes a link from the queue of links that may become full, because the link has enough capacity for all of its flows at their
+    /// maximum rates (tops). Flows whose tops are limited by this link rise to their tops.
     fn let_be(&mut self, link: u32) {
         self.links.waiting.drop_first();
         let short = self.users.of(link).iter().map(|(choice, _)| choice);
@@ -285,7 +288,7 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Stops the flows that are rising on a full link.
+    /// Settles the rates of the flows that are rising on a full link.
     fn stop_users(&mut self, class: &TrialClass, link: u32, now: WaterLevel) {
         let mut stopped = std::mem::take(&mut self.links.stopped);
         let short = self.users.of(link).iter().map(|(choice, _)| *choice);
@@ -314,7 +317,7 @@ impl<'a> Trials<'a> {
         self.links.entries -= self.choices[choice as usize].list.len();
     }
 
-    /// Records the rate of a flow, and subtracts it and the flow's weight from its links.
+    /// Records the rate of a flow that stops rising, and subtracts the rate and the flow's weight from the sums of its links.
     fn take(&mut self, choice: u32, now: WaterLevel) {
         let rate = self.settle(choice, now);
         let TrialChoice { flow, list, .. } = &self.choices[choice as usize];
@@ -330,8 +333,9 @@ impl<'a> Trials<'a> {
         rate
     }
 
-    /// Stops many flows by summing the others that are still rising. This may take more capacity than the tops of the
-    /// stopped flows; the excess is returned afterwards, and until then the sums may wrap around.
+    /// Settles the rates of many flows by summing the weights of the flows that are still rising. This first takes the capacity of the
+    /// current water level for each stopped flow, which may be more than the flow's top allows. The excess is returned afterwards; until
+    /// then the sums may wrap around.
     fn keep(&mut self, class: &TrialClass, stopped: &[u32], now: WaterLevel) {
         let sums = &mut self.links.sums;
         sums.fill(0);

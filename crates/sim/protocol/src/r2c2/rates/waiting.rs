@@ -1,8 +1,8 @@
-//! Priority queue of the links that are not full yet, ordered by a lower bound of the level at which they fill.
+//! Priority queue of the links that are not full yet. They are ordered by a lower bound of the water level at which they become full.
 //!
-//! Levels only rise while flows are settled, and most links are re-examined before it is their turn. Therefore links
-//! are kept in piles by the leading bits of their levels, where insertion takes constant time, and only the current
-//! pile is sorted.
+//! The level at which a link becomes full only rises while rates are settled, and the queue re-examines most links before they reach its
+//! head. Therefore links are kept in piles by the leading bits of their levels. Insertion into a pile takes constant time, and only the
+//! pile with the lowest levels is sorted.
 
 use super::WaterLevel;
 use std::cmp::Reverse;
@@ -11,16 +11,16 @@ use std::collections::binary_heap::PeekMut;
 
 #[derive(Debug, Clone)]
 pub(super) struct WaitingChanges {
-    /// First link of each pile, by pile; and the next link in the same pile, by link.
+    /// For each pile, its first link. The next field has, for each link, the next link in the same pile.
     piles: Vec<u32>,
     next: Vec<u32>,
-    /// Links of the current pile in order, with level and link in one word. All earlier piles are empty.
+    /// Sorted links of the current pile, each as one word that contains level and link. All earlier piles are empty.
     present: BinaryHeap<Reverse<u64>>,
     pile: usize,
 }
 
 const NONE: u32 = u32::MAX;
-/// Number of bits of a level, after its leading one, that select its pile.
+/// Number of bits of a water level, after its highest set bit, that select the pile of a link with this level.
 const BITS: u32 = 5;
 const PILES: usize = (33 - BITS as usize) << BITS;
 
@@ -53,9 +53,9 @@ impl WaitingChanges {
         self.next[link as usize] = std::mem::replace(&mut self.piles[pile], link);
     }
 
-    /// Returns the first link to fill and its level; among equals, this is the link with the lowest number. The link
-    /// stays in the queue. `level` returns the level at which a link fills now, which is not below the previous one,
-    /// or `None` if the link never fills.
+    /// Returns the link that becomes full at the lowest level, and this level. Of several links with the same level, it returns the one
+    /// with the lowest number. The link stays in the queue. `level` returns the level at which a link will become full according to the
+    /// current loads, or `None` if the link never will. The level of a link must not be lower than in an earlier call.
     pub(super) fn first(&mut self, level: impl Fn(u32) -> Option<WaterLevel>) -> Option<(WaterLevel, u32)> {
         loop {
             let Some(mut top) = self.present.peek_mut() else {
@@ -79,7 +79,7 @@ impl WaitingChanges {
         }
     }
 
-    /// Removes the link that [`Waiting::first`] returned.
+    /// Removes the link that [`WaitingChanges::first`] returned.
     pub(super) fn drop_first(&mut self) {
         self.present.pop();
     }

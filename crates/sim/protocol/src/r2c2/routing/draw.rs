@@ -1,4 +1,4 @@
-//! Random choice of a packet's route among the paths of its flow.
+//! Random choice of a packet's route among the paths that the routing of its flow allows.
 
 use super::Routing;
 use crate::r2c2::packet::Route;
@@ -8,14 +8,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use unrack_rack::graph::{Cube, CubeStep, Graph, Towards};
 
-/// Draws routes over a graph. Graphs without coordinates need memory for it: 10 bytes per node for each destination.
+/// Randomly chooses routes over a graph. If the graph is neither a torus nor a mesh, this needs 10 bytes of memory per node for each
+/// destination.
 #[derive(Debug, Clone)]
 pub struct Router {
     graph: Arc<Graph>,
     fields: HashMap<u32, Field>,
 }
 
-/// Distance of each node to one destination, and the number of shortest paths.
+/// For each node, its distance to one destination and the number of shortest paths to this destination.
 #[derive(Debug, Clone)]
 struct Field {
     distances: Vec<u16>,
@@ -28,7 +29,7 @@ impl Router {
         Router { graph, fields: HashMap::new() }
     }
 
-    /// Draws the route of a packet. `random` returns 64 random bits.
+    /// Randomly chooses the route of a packet. `random` returns 64 random bits on each call.
     pub fn draw(&mut self, ways: FlowPaths, random: &mut impl FnMut() -> u64) -> Route {
         let Router { graph, fields } = self;
         let graph = &**graph;
@@ -64,13 +65,13 @@ impl Router {
     }
 }
 
-/// Extends a walk to `dst` along one of the shortest paths, all of which are equally likely.
+/// Extends a partial route to `dst` along a random shortest path. All shortest paths are equally likely.
 fn spray(fields: &mut HashMap<u32, Field>, walk: &mut RouteDraw, dst: u32, random: &mut impl FnMut() -> u64) {
     match walk.graph.as_cube() {
         Some(cube) => {
             let mut sides = choose(cube, (walk.at, dst), false, random);
             let mut left: u32 = sides.iter().map(|leg| leg.hops).sum();
-            // The probability that the next hop is along a dimension is that dimension's share of the remaining hops.
+            // The next hop is along a dimension with a probability equal to this dimension's share of the remaining hops.
             while left > 0 {
                 let mut drawn = below(random, left);
                 let fits = |leg: &DimensionPath| {
@@ -144,7 +145,8 @@ fn choose(
     (0..cube.dimensions()).map(one).collect()
 }
 
-/// Extends a walk to a random node of the box between source and destination, and from there to the opposite corner.
+/// Extends a partial route to a random node of the box between source and destination, and from there to the destination, which is the
+/// opposite corner of the box.
 fn through_a_box(
     walk: &mut RouteDraw,
     cube: &Cube,
@@ -214,7 +216,7 @@ mod tests {
         vec![cube(&[4, 4], true), cube(&[3, 2, 4], true), cube(&[4, 3], false), chords]
     }
 
-    /// Packets cross each link as often as the exact weights predict, within five standard deviations.
+    /// Packets with random routes cross each link as often as the exact link shares predict, within five standard deviations.
     #[test]
     fn packets_go_where_the_weights_say() {
         const PACKETS: u32 = 20_000;

@@ -1,4 +1,5 @@
-//! Routings: the paths of a flow (§2.2.1), from which the source draws the route of each packet.
+//! Routings. The routing of a flow determines the paths that its packets may take (§2.2.1). The source randomly chooses one of them as the
+//! route of each packet.
 
 mod draw;
 
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use unrack_rack::graph::Graph;
 
-/// Choice of paths for the packets of a flow.
+/// Routing of a flow: the rule by which paths are chosen for its packets.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema,
 )]
@@ -18,20 +19,21 @@ pub enum Routing {
     /// Random packet spraying: each packet takes one of the shortest paths, all of which are equally likely.
     #[default]
     Spraying,
-    /// Dimension-order routing: one dimension after the other, each by the shorter way around. If the two ways are
-    /// equally long, each has probability 1/2. On a graph that is neither torus nor mesh, a packet leaves each node by
-    /// the first port that leads closer.
+    /// Dimension-order routing: a packet traverses one dimension of the torus after the other, in each by the shorter way around. If the
+    /// two ways are equally long, each has probability 1/2. On a graph that is neither torus nor mesh, a packet leaves each node by the
+    /// first port that leads closer to its destination.
     DestinationTag,
-    /// Valiant: spraying to a random node, and from there to the destination.
+    /// Valiant's load balancing: a packet takes a random shortest path to a random node, and from there a random shortest path to its
+    /// destination.
     Vlb,
-    /// Weighted load balancing, as RLB (Singh et al., SPAA 2002): in each dimension, a packet takes the shorter way of
-    /// `d` hops in a ring of `k` with probability `(k - d) / k`, and otherwise the longer one. Between the corners
-    /// chosen in this way it continues as in ROMM.
+    /// Weighted load balancing, as in RLB (Singh et al., SPAA 2002). In each dimension, which is a ring of `k` nodes, a packet takes the
+    /// shorter way of `d` hops with probability `(k - d) / k`, and otherwise the longer way. The ways chosen in all dimensions form a box
+    /// with source and destination at opposite corners; within this box, the packet is routed as in ROMM.
     Wlb,
-    /// Nesson and Johnsson: to a random node of the minimal quadrant and from there to the destination. Each of the
-    /// two phases goes one dimension after the other, in a random order.
+    /// ROMM (Nesson and Johnsson): a packet goes to a random node of the box that all shortest paths span, and from there to its
+    /// destination. In each of these two phases, the packet traverses one dimension after the other, in a random order.
     Romm,
-    /// Equal-cost multipath: one shortest path, chosen by the hash of the flow.
+    /// Equal-cost multipath: all packets of a flow take the same shortest path, which the hash of the flow selects.
     Ecmp,
 }
 
@@ -68,11 +70,12 @@ impl Routing {
         Routing::ALL.get(usize::from(code)).copied()
     }
 
-    /// Returns the number of hops of the longest route that a packet may take.
+    /// Returns the number of hops of the longest route that a packet may take on a graph under this routing.
     pub fn longest(self, graph: &Graph) -> u32 {
         match (self, graph.as_cube()) {
             (Routing::Vlb, _) => 2 * graph.diameter(),
-            // Worst case in a ring of k: the long way to a neighbour; in a line: from end to end.
+            // The worst case in a ring of k nodes is the longer way to a neighbour (k - 1 hops). The worst case in a line is from end to
+            // end.
             (Routing::Wlb, Some(cube)) => (0..cube.dimensions()).map(|d| cube.side(d) - 1).sum(),
             _ => graph.diameter(),
         }
@@ -81,7 +84,8 @@ impl Routing {
     /// Checks whether the routing can be used on a graph.
     ///
     /// # Errors
-    /// If a packet's route would not fit into its header, or if the routing needs dimensions and the graph has none.
+    /// If the longest route would not fit into a packet's header, or if the routing needs the dimensions of a torus or mesh and the graph
+    /// has none.
     pub fn check(self, graph: &Graph) -> Result<(), RoutingError> {
         let needs_cube = matches!(self, Routing::Wlb | Routing::Romm);
         if needs_cube && graph.as_cube().is_none() {
@@ -100,7 +104,7 @@ impl fmt::Display for Routing {
     }
 }
 
-/// Maximum number of hops of a route: each hop takes three of 128 bits (§4.2).
+/// Maximum number of hops of a route. The route field of a packet has 128 bits, and each hop takes three of them (§4.2).
 pub const MOST_HOPS: u32 = 42;
 
 /// Reason why a routing cannot be used on a graph.

@@ -1,15 +1,15 @@
-//! Utility of a rack, as a scenario specifies it: an expression over the rates of its flows.
+//! Utility of a rack, which a scenario specifies as an expression over the rates of the rack's flows.
 //!
-//! `rate` is the rate of each flow, in Gb/s. `sum(e)`, `mean(e)`, `min(e)`, `max(e)` and `percentile(p, e)` reduce the
-//! values of all flows to one number. `log(e)`, `sqrt(e)`, `+ - * /`, a sign and brackets have their usual meaning;
-//! they apply flow by flow if an operand has a value per flow. `aggregate` is `sum(rate)`, `tail` is `percentile(5,
-//! rate)`, and `count` is the number of flows.
+//! `rate` is the rate of each flow, in Gb/s. `sum(e)`, `mean(e)`, `min(e)`, `max(e)` and `percentile(p, e)` reduce the values of all flows
+//! to one number. `log(e)`, `sqrt(e)`, `+ - * /`, a sign and brackets have their usual meaning. If an operand has one value for each flow,
+//! these operations are applied to the value of each flow. `aggregate` is `sum(rate)`, `tail` is `percentile(5, rate)`, and `count` is the
+//! number of flows.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Utility: one number computed from all rates. Larger is better.
+/// Expression that computes the utility, a single number, from the rates of all flows. A larger utility is better.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct Expression {
@@ -22,7 +22,7 @@ enum Node {
     Number(f64),
     Rate,
     Count,
-    /// Function applied to each flow's value, or to one number.
+    /// Function that is applied to the value of each flow, or to a single number.
     Map(fn(f64) -> f64, Box<Node>),
     Combine(fn(f64, f64) -> f64, Box<[Node; 2]>),
     /// Reduction of the values of all flows to one number.
@@ -37,7 +37,7 @@ enum Fold {
     Percentile(f64),
 }
 
-/// Error in an expression, and the character at which it is.
+/// Error in the text of an expression, and the character at which the error is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotAnExpression {
     text: String,
@@ -71,12 +71,12 @@ impl Expression {
     /// Parses an expression.
     ///
     /// # Errors
-    /// Describes the error and the character where it is.
+    /// If the text is not a valid expression. The error names the character at which the text is wrong.
     pub fn parse(text: &str) -> Result<Expression, NotAnExpression> {
         let letters: Vec<char> = text.chars().collect();
         let mut parser = Parser { letters: &letters, at: 0, depth: 0 };
         let fail = |at, why| {
-            // Only part of a long expression is shown, because the text before the error is enough.
+            // For a long expression, the message shows only the text around the error.
             let from = usize::saturating_sub(at, 60);
             let shown = letters[from..letters.len().min(from + 80)].iter();
             let shown = shown.map(|letter| if letter.is_control() { ' ' } else { *letter });
@@ -94,7 +94,7 @@ impl Expression {
         Ok(Expression { text: text.into(), root })
     }
 
-    /// Evaluates the expression for these rates in Kb/s. If the result is not a number, it counts as the worst value.
+    /// Evaluates the expression for these rates of flows, in Kb/s. If the result is not a number (NaN), returns the worst possible utility.
     pub fn evaluate(&self, rates: &[u32]) -> f64 {
         match self.root.value(rates) {
             Value::One(value) if !value.is_nan() => value,
@@ -174,7 +174,7 @@ impl Node {
 }
 
 impl Fold {
-    /// Reduces values to one number; 0 if there are none.
+    /// Reduces the values of all flows to one number. Returns 0 if there are no values.
     fn apply(self, mut values: Vec<f64>) -> f64 {
         if values.is_empty() {
             return 0.0;

@@ -1,9 +1,9 @@
 //! Selection of each flow's routing (§3.4): a genetic search for the assignment with the highest utility.
 //!
-//! A genotype has one gene per flow, which is the index of the flow's routing. Its fitness is the utility of the rates
-//! that water-filling gives. The best genotypes of a generation survive. The others are replaced by children: each has
-//! two parents from the better half, takes each gene from one of them, and mutates. The search ends when it has found
-//! no improvement for a while.
+//! A genotype assigns a routing to every flow: it has one gene per flow, which is the index of the flow's routing. The fitness of a
+//! genotype is the utility of the rates that water-filling computes for this assignment. The best genotypes of a generation survive, and
+//! children replace the others. A child has two parents from the better half of the generation, takes each gene from one of the two, and
+//! mutates. The search ends when several generations in a row have brought no improvement.
 
 mod expression;
 mod problem;
@@ -19,16 +19,17 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use unrack_units::Time;
 
-/// Period, candidates and aim of the selection.
+/// Settings of the selection: its period, the routings that it may assign, and the utility that it maximises.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Selection {
-    /// Time between selections, which nodes make in turn. The paper makes one "every few seconds or minutes" (§3.4).
+    /// Time between two selections of routings in the rack. The nodes perform the selections in turn. The paper performs one "every few
+    /// seconds or minutes" (§3.4).
     pub period: Time,
-    /// Routings among which flows choose. Default spraying and Valiant (§5.2).
+    /// Routings that the selection may assign to flows. Default: spraying and Valiant (§5.2).
     #[serde(default = "default_routings")]
     pub routings: Vec<Routing>,
-    /// Utility to maximise. Default aggregate throughput (§3.4).
+    /// Utility that the selection maximises. Default: aggregate throughput (§3.4).
     #[serde(default = "Expression::aggregate")]
     pub utility: Expression,
     /// Parameters of the genetic search.
@@ -44,13 +45,13 @@ fn default_routings() -> Vec<Routing> {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Genotypes of a generation. Default 100 (§5.2).
+    /// Number of genotypes in a generation. Default 100 (§5.2).
     pub population: u32,
-    /// Probability that a gene of a child is replaced by a random one. Default 0.01 (§5.2).
+    /// Probability with which a gene of a child is replaced by a random one. Default 0.01 (§5.2).
     pub mutation: f64,
-    /// Share of a generation that survives. Default 0.1; not in the paper.
+    /// Fraction of a generation that survives into the next one. Default 0.1; not in the paper.
     pub survivors: f64,
-    /// Generations without improvement after which the search ends. Default 10; not in the paper.
+    /// Number of generations in a row without an improvement after which the search ends. Default 10; not in the paper.
     pub patience: u32,
     /// Maximum number of generations. Default 200; not in the paper, which says "until the time expires".
     pub generations: u32,
@@ -62,7 +63,7 @@ impl Default for Params {
     }
 }
 
-/// A flow, with its shares of links under each routing that it may use.
+/// A flow whose routing the search selects, with the flow's shares of links under each routing that it may use.
 #[derive(Debug, Clone)]
 pub struct Candidate {
     pub asked: Requirements,
@@ -70,7 +71,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Creates the candidate of a flow that may use any of these routings.
+    /// Creates the candidate for a flow that may use any of these routings.
     pub fn new(
         asked: Requirements,
         routings: &[Routing],
@@ -82,7 +83,7 @@ impl Candidate {
     }
 }
 
-/// Utility of the rack at these rates in Kb/s, one per flow. Larger is better.
+/// Function that computes the utility of the rack from the rates of its flows, in Kb/s. A larger utility is better.
 pub type Utility<'a> = &'a dyn Fn(&[u32]) -> f64;
 
 /// Returns the sum of all rates.
@@ -90,7 +91,8 @@ pub fn aggregate(rates: &[u32]) -> f64 {
     rates.iter().map(|rate| f64::from(*rate)).sum()
 }
 
-/// Returns a utility that is the percentile of the rates at `share`, for example 0.05 for the fifth percentile.
+/// Returns a utility function that computes a percentile of the rates. `share` selects the percentile; for example, 0.05 is the fifth
+/// percentile.
 pub fn tail(share: f64) -> impl Fn(&[u32]) -> f64 {
     move |rates| {
         let mut sorted = rates.to_vec();
@@ -100,7 +102,8 @@ pub fn tail(share: f64) -> impl Fn(&[u32]) -> f64 {
     }
 }
 
-/// Result of a search: the choice of each flow, its utility, and the number of generations.
+/// Result of a search: the selected routing of each flow, the utility of this assignment, and the number of generations that the search
+/// took.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchResult {
     pub genes: Vec<u8>,
@@ -119,11 +122,11 @@ pub struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Starts from the assignment in use. `links` are the rates of the links, without flows.
+    /// Creates a search that starts from the current assignment of routings. `links` must describe the links of the rack and contain no
+    /// flows.
     ///
-    /// Departure: besides the current assignment and random ones, the first generation contains the assignments in
-    /// which all flows use the same routing, because crossing random ones would hardly produce these if there are
-    /// hundreds of flows.
+    /// Departure: besides the current assignment and random ones, the first generation contains the assignments in which all flows use the
+    /// same routing, because combinations of random assignments would hardly ever be so uniform if there are hundreds of flows.
     pub fn new(
         links: &Rates,
         flows: &'a [Candidate],
@@ -147,13 +150,13 @@ impl<'a> Search<'a> {
         search
     }
 
-    /// Returns the best utility so far, and its genotype.
+    /// Returns the best utility found so far, and the genotype that achieves it.
     pub fn best(&self) -> (f64, &[u8]) {
         let (utility, genes) = &self.population[0];
         (*utility, genes)
     }
 
-    /// Searches until no improvement is found any more.
+    /// Runs the search until several generations in a row bring no improvement, or until the maximum number of generations.
     pub fn run(mut self, random: &mut impl FnMut() -> u64) -> SearchResult {
         let (mut generations, mut without) = (0, 0);
         while generations < self.params.generations && without < self.params.patience {
@@ -203,13 +206,14 @@ impl<'a> Search<'a> {
         (self.utility)(self.trials.rate(genes))
     }
 
-    /// Sorts the population, best first. The sort is stable: among equals, the older one comes first.
+    /// Sorts the genotypes of the generation by utility, best first. The sort is stable: of several with equal utility, the oldest comes
+    /// first.
     fn rank(&mut self) {
         self.population.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     }
 }
 
-/// Returns the utility if the flows use these of their routings.
+/// Returns the utility of an assignment: flow n uses the routing with index `genes[n]` among its candidates. `links` must contain no flows.
 pub fn worth(links: Rates, flows: &[Candidate], genes: &[u8], utility: Utility) -> f64 {
     let mut rates = links;
     let add =
@@ -257,7 +261,7 @@ mod tests {
         super::worth(links(graph), flows, genes, &aggregate)
     }
 
-    /// The search finds the best among all 512 assignments of nine flows.
+    /// The genetic search finds the best of all 512 assignments of routings to nine flows.
     #[test]
     fn the_best_of_few_is_found() {
         let graph = Arc::new(Graph::cube(Sides::new(&[4, 4]).unwrap(), true).unwrap());

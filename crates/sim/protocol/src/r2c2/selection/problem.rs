@@ -1,4 +1,4 @@
-//! Selection problem of one node: to find other routings for the flows that it knows.
+//! Selection problem of one node: to find better routings for the flows that the node knows.
 
 use super::{Candidate, Search, Selection, Utility, worth};
 use crate::r2c2::Routing;
@@ -6,7 +6,7 @@ use crate::r2c2::map::RackMap;
 use crate::r2c2::packet::{Assignment, Broadcast};
 use crate::r2c2::rates::Rates;
 
-/// Complete input of a search, so that the search can run elsewhere and later.
+/// Complete input of a search for routings. Therefore the search can run later and on another thread than the node.
 #[derive(Debug, Clone)]
 pub struct SelectionProblem {
     selection: Selection,
@@ -19,8 +19,8 @@ pub struct SelectionProblem {
 }
 
 impl SelectionProblem {
-    /// Creates the problem of the flows `told` on a rack without its failed links, or returns `None` if there are no
-    /// flows.
+    /// Creates the problem of finding routings for the flows `told`, on the links of the rack that have not failed. Returns `None` if there
+    /// are no flows.
     pub fn new(
         selection: &Selection,
         map: &mut RackMap,
@@ -29,7 +29,7 @@ impl SelectionProblem {
     ) -> Option<SelectionProblem> {
         let routings = selection.routings.iter().copied().filter(|of| map.usable(*of) == *of);
         let routings: Vec<Routing> = routings.collect();
-        // A flow may always keep its routing, even if that is not among the candidates.
+        // A flow may always keep its current routing, even if the selection's settings do not include this routing.
         let choices = |told: &Broadcast| -> Vec<Routing> {
             let other = (!routings.contains(&told.routing)).then_some(told.routing);
             routings.iter().copied().chain(other).collect()
@@ -48,7 +48,7 @@ impl SelectionProblem {
         })
     }
 
-    /// Returns the flows that should change their routing, with the new ones. There are none if the search finds no
+    /// Searches, and returns the flows whose routing should change, with their new routings. The list is empty if the search finds no
     /// improvement.
     pub fn solve(&self, random: &mut impl FnMut() -> u64) -> Vec<Assignment> {
         let both = || self.told.iter().zip(&self.choices);

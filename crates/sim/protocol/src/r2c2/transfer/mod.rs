@@ -1,9 +1,9 @@
-//! Reliability (which §6 leaves open), separate from rate control: acknowledgement and retransmission of the segments
-//! of a flow.
+//! Acknowledgement and retransmission of the segments of a flow. The paper leaves reliability open (§6). Here it is separate from rate
+//! control.
 //!
-//! A receiver acknowledges several segments at once. Once a sender has sent everything and its [`RetransmissionTimer`]
-//! has expired, it retransmits the segments that are not acknowledged. Segments that come too early wait in a
-//! [`Reorder`], which keeps their bytes.
+//! A receiver acknowledges several segments at once. A sender first sends every segment once. When its [`RetransmissionTimer`] then
+//! expires, the sender retransmits the segments that are not acknowledged. At the receiver, segments that arrive out of order wait in a
+//! [`Reorder`] buffer, which stores their bytes.
 
 mod patience;
 mod reorder;
@@ -16,9 +16,9 @@ pub use reorder::{PartArrival, Reorder};
 pub struct Unsaid(u32);
 
 impl Unsaid {
-    /// Counts a segment that has arrived. Returns whether an acknowledgement is due, which then counts as sent. It is
-    /// due if the segment was the last missing one, if it is a repetition, because then its source does not know that
-    /// it had arrived, or if `ack_every` segments have arrived.
+    /// Counts a segment that has arrived. Returns whether the receiver must send an acknowledgement now; if so, it counts as sent. An
+    /// acknowledgement is due in three cases: the segment completes the flow; the segment had arrived before, so that its source evidently
+    /// does not know this; or `ack_every` segments have arrived since the last acknowledgement.
     pub fn is_due(&mut self, completes: bool, is_again: bool, ack_every: u32) -> bool {
         self.0 += 1;
         let is_due = completes || is_again || self.0 >= ack_every;
@@ -31,7 +31,7 @@ impl Unsaid {
 
 use crate::segments::SegmentSet;
 
-/// Segments that the source has sent, and segments that are acknowledged.
+/// Sending side of a flow: the segments that the source has sent, and those that the destination has acknowledged.
 #[derive(Debug, Clone)]
 pub struct Sender {
     next: u32,
@@ -39,7 +39,7 @@ pub struct Sender {
     /// First segment that is not acknowledged.
     una: u32,
     segments: u32,
-    /// Number of segments that the destination has room for, counted from the first unacknowledged one.
+    /// Number of segments for which the destination has room, counted from the first unacknowledged segment.
     window: u32,
     /// Next segment to examine for retransmission, or `None` if no retransmission is in progress.
     again: Option<u32>,
@@ -51,13 +51,13 @@ impl Sender {
         Sender { next: 0, acked: SegmentSet::new(segments), una: 0, segments, window: u32::MAX, again: None }
     }
 
-    /// Limits the sender to the room of its destination, in segments, because the destination would discard segments
-    /// beyond it.
+    /// Limits the sender to a window of `window` segments from the first unacknowledged one, because the destination discards segments
+    /// beyond this window.
     pub fn within(self, window: u32) -> Sender {
         Sender { window, ..self }
     }
 
-    /// Returns the segment to send next, and whether it was sent before.
+    /// Returns the segment to send next, and whether this segment was sent before.
     pub fn next(&self) -> Option<(u32, bool)> {
         match self.again {
             Some(from) => {
@@ -71,8 +71,8 @@ impl Sender {
         }
     }
 
-    /// Records that a segment was sent. Returns whether it was the last one for now, because all segments were sent or
-    /// the destination has no room for more.
+    /// Records that a segment was sent. Returns whether the sender must now wait for an acknowledgement, because all segments were sent or
+    /// because the destination has no room for more.
     pub fn sent(&mut self, segment: u32) -> bool {
         match &mut self.again {
             Some(from) => *from = segment + 1,
@@ -89,8 +89,8 @@ impl Sender {
         self.next == self.segments
     }
 
-    /// Records that all segments below `next` have arrived, and those of the 64 segments from `next` on whose bit in
-    /// the mask is set. Any numbers are accepted.
+    /// Records an acknowledgement: all segments with numbers below `next` have arrived and, of the 64 segments from `next` on, those whose
+    /// bit is set in `mask`. Arbitrary values are accepted, because they come from the network.
     pub fn acknowledge(&mut self, next: u32, mask: u64) {
         while self.una < next.min(self.segments) {
             self.acked.insert(self.una);
@@ -123,8 +123,8 @@ impl Sender {
         self.again = Some(0);
     }
 
-    /// Stops retransmitting for now. Returns whether a retransmission was in progress, after which the sender has to
-    /// wait.
+    /// Ends the current round of retransmissions. Returns whether one was in progress; if so, the sender has to wait for an
+    /// acknowledgement.
     pub fn rest(&mut self) -> bool {
         self.again.take().is_some() && !self.is_done()
     }

@@ -1,9 +1,9 @@
 //! Retransmission timeout of a flow, derived from measured round trips instead of a fixed guess.
 //!
-//! RFC 6298: a sender times one segment at a time: the last of those that are acknowledged together, and never one
-//! that was sent twice (§3, Karn). Progress restarts the timer (§5.3), and a timeout doubles it (§5.5). Waits are
-//! longer by up to an eighth, depending on the flow, so that flows with simultaneous losses do not retransmit
-//! simultaneously.
+//! The rules are those of RFC 6298. A sender measures the round trip of one segment at a time. It chooses the last segment of a group that
+//! the receiver acknowledges together, and never a segment that it has sent twice (§3, Karn). A new acknowledgement restarts the timer
+//! (§5.3), and a timeout doubles it (§5.5). Each wait is longer by up to an eighth, depending on the flow, so that flows with simultaneous
+//! losses do not retransmit simultaneously.
 
 use super::Sender;
 use crate::silence::TimeoutCount;
@@ -13,25 +13,27 @@ use unrack_units::Time;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetransmissionTimer {
     least: Time,
-    /// Smoothed round-trip time, and its variation (§2.3).
+    /// Smoothed round-trip time, and its variation (§2.3); `None` before the first measurement.
     round_trip: Option<(Time, Time)>,
-    /// Segment that is being timed, and the time at which it was sent.
+    /// Segment whose round trip is being measured, and the time at which this segment was sent.
     timed: Option<(u32, Time)>,
     silence: TimeoutCount,
     /// Time since which the timer has been waiting for an acknowledgement.
     since: Time,
-    /// Salt of the flow, which determines its extra wait.
+    /// Salt of the flow, which determines by how much each of its waits is longer.
     salt: u32,
 }
 
 impl RetransmissionTimer {
-    /// Creates a timer that waits at least `least`. `salt` should differ between flows.
+    /// Creates a timer whose timeout is at least `least`. `salt` should differ between flows, so that they do not retransmit
+    /// simultaneously.
     pub fn new(least: Time, salt: u32) -> RetransmissionTimer {
         let (round_trip, timed, silence, since) = (None, None, TimeoutCount::new(salt), Time::ZERO);
         RetransmissionTimer { least, round_trip, timed, silence, since, salt }
     }
 
-    /// Records that a segment was sent. The receiver acknowledges `ack_every` segments together.
+    /// Records that a segment was sent, and may choose this segment for the measurement of the round trip. The receiver acknowledges
+    /// `ack_every` segments together.
     pub fn sent(&mut self, now: Time, (segment, is_again): (u32, bool), ack_every: u32) {
         match self.timed {
             Some((timed, _)) if timed == segment => self.timed = None,
@@ -40,7 +42,7 @@ impl RetransmissionTimer {
         }
     }
 
-    /// Handles an acknowledgement of new segments, which `sender` has already recorded.
+    /// Handles an acknowledgement of segments that were not acknowledged before. `sender` must already have recorded it.
     pub fn heard(&mut self, now: Time, sender: &Sender) {
         self.silence.end();
         self.since = now;
@@ -62,7 +64,7 @@ impl RetransmissionTimer {
         });
     }
 
-    /// Starts the wait, once everything that may be sent was sent.
+    /// Starts the wait for an acknowledgement. The sender calls this once it has sent all segments that it may send.
     pub fn begin(&mut self, now: Time) {
         self.since = now;
     }
@@ -74,13 +76,13 @@ impl RetransmissionTimer {
         Time::from_ps(self.since.as_ps().saturating_add(timeout).saturating_add(timeout / 2048 * drawn))
     }
 
-    /// Doubles the timeout after a wait without an acknowledgement. Returns `false` if it is time to give up, as TCP
-    /// would.
+    /// Doubles the timeout after a wait without an acknowledgement. Returns `false` after as many timeouts in a row as TCP allows, because
+    /// the sender should then give up.
     pub fn run_out(&mut self) -> bool {
         self.silence.handle_timeout(self.timeout(), 0).is_some()
     }
 
-    /// Returns the first timeout after progress (§2.4).
+    /// Returns the timeout that applies after a new acknowledgement, before any doubling (§2.4).
     pub fn timeout(&self) -> Time {
         let measured = self.round_trip.map_or(Time::ZERO, |(smoothed, variance)| smoothed + variance * 4);
         measured.max(self.least)
@@ -94,7 +96,7 @@ mod tests {
 
     const LEAST: Time = Time::from_us(1_000);
 
-    /// Sends a flow of sixteen segments, whose acknowledgement arrives after time `took`.
+    /// Sends a flow of sixteen segments. Their common acknowledgement arrives the time `took` later.
     fn acknowledged_after(patience: &mut RetransmissionTimer, now: Time, took: Time) {
         let mut sender = Sender::new(16);
         for segment in 0..16 {
@@ -135,8 +137,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the round trips were, acknowledgements restart the wait, timeouts double it, and in the end the
-        /// sender gives up.
+        /// Whatever the measured round trips were, an acknowledgement restarts the timer, a timeout doubles it, and after enough timeouts
+        /// the sender gives up.
         #[test]
         fn it_ends(salt: u32, took_us in 0u64..10_000_000, now_us in 0u64..1_000_000) {
             let now = Time::from_us(now_us);

@@ -1,14 +1,15 @@
-//! Reorder buffer of a flow's destination (§5.2). Parts that arrive too early wait in it, up to a limit.
+//! Reorder buffer at the destination of a flow (§5.2). Parts of the flow that arrive out of order wait in the buffer, up to a limit.
 
 use super::Unsaid;
 use std::collections::VecDeque;
 
-/// Parts of a flow, delivered in order. `T` holds the bytes of a part, so that they are not copied.
+/// Buffer that delivers the parts of a flow in order. A part is the payload of one packet. `T` is the type that holds its bytes, so that
+/// the buffer does not copy them.
 #[derive(Debug, Clone)]
 pub struct Reorder<T> {
-    /// Next part to deliver. All parts below it were delivered.
+    /// Number of the next part to deliver. All parts with lower numbers were delivered.
     next: u32,
-    /// Parts from `next` on, with `None` for each missing one.
+    /// Parts with numbers from `next` on, with `None` for each part that has not arrived.
     waiting: VecDeque<Option<T>>,
     window: u32,
     /// Number of parts of the flow, once the last part has arrived.
@@ -19,16 +20,17 @@ pub struct Reorder<T> {
 /// Outcome of a part's arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartArrival<T> {
-    /// The part waits for its turn, which may be now: see [`Reorder::pop`].
+    /// The part is stored in the buffer until all parts before it have been delivered. If that is the case already, [`Reorder::pop`]
+    /// returns it.
     Waits,
     /// The part had arrived before.
     Again(T),
-    /// The part is beyond the window or beyond the last part. It counts as lost.
+    /// The part is beyond the window, or beyond the last part of the flow. It counts as lost.
     Refused(T),
 }
 
 impl<T> Reorder<T> {
-    /// Creates a buffer for parts with numbers less than `window` after the next one; `window` is at least 1.
+    /// Creates a buffer that accepts the next `window` parts, counted from the next part to deliver. A `window` of 0 counts as 1.
     pub fn new(window: u32) -> Reorder<T> {
         let unsaid = Unsaid::default();
         Reorder { next: 0, waiting: VecDeque::new(), window: window.max(1), parts: None, unsaid }
@@ -39,7 +41,8 @@ impl<T> Reorder<T> {
         let Some(ahead) = number.checked_sub(self.next) else { return PartArrival::Again(part) };
         let ends = is_last.then_some(number.saturating_add(1));
         let is_beyond = self.parts.is_some_and(|parts| number >= parts);
-        // The last part contradicts others if it does not come after all of them, or if another part was the last one.
+        // A part that claims to be the last one is wrong if a part with a higher number has arrived, or if another part claimed to be the
+        // last one.
         let contradicts = ends.is_some_and(|end| {
             self.parts.is_some_and(|parts| parts != end)
                 || end < self.next.saturating_add(self.waiting.len() as u32)
@@ -78,19 +81,21 @@ impl<T> Reorder<T> {
         self.next == number
     }
 
-    /// Returns the number of parts, including gaps, for which the buffer is in use.
+    /// Returns the number of parts that the buffer spans, including missing ones, from the next part to deliver up to the highest one that
+    /// has arrived.
     pub fn span(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Returns whether an acknowledgement is due after a part that was not refused. If so, it counts as sent.
+    /// Returns whether the destination must send an acknowledgement now, after the arrival of a part that was not refused. If so, the
+    /// acknowledgement counts as sent.
     pub fn is_due(&mut self, is_again: bool, ack_every: u32) -> bool {
         let is_complete = self.is_complete();
         self.unsaid.is_due(is_complete, is_again, ack_every)
     }
 
-    /// Returns the acknowledgement as number and mask: all parts below the number have arrived, and so have those of
-    /// the 64 parts from there on whose bit in the mask is set.
+    /// Returns the content of an acknowledgement, which is a number and a mask. All parts below the number have arrived. Of the 64 parts
+    /// from this number on, those have arrived whose bit is set in the mask.
     pub fn acknowledgement(&self) -> (u32, u64) {
         let first = self.waiting.iter().take_while(|part| part.is_some()).count();
         let beyond = self.waiting.iter().skip(first).take(64).enumerate();
@@ -106,8 +111,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever is lost, repeated or reordered, all parts are delivered once and in order as long as the sender
-        /// continues; and the transfer does not end before that.
+        /// Whatever packets are lost, duplicated or reordered, all parts are delivered exactly once and in order as long as the sender
+        /// retransmits. The transfer does not end before all parts are delivered.
         #[test]
         fn all_comes_in_order(
             parts in 1u32..200, window in 1u32..80, ack_every in 1u32..20,
@@ -155,7 +160,7 @@ mod tests {
             prop_assert!(given.into_iter().eq(0..parts));
         }
 
-        /// With arbitrary numbers, no part is delivered twice or out of order, and none beyond the end.
+        /// If parts with arbitrary numbers arrive, the buffer delivers no part twice or out of order, and no part beyond the last one.
         #[test]
         fn any_numbers(numbers in prop::collection::vec((prop_oneof![0u32..40, any::<u32>()], any::<bool>()), 0..200)) {
             let mut buffer = Reorder::new(16);

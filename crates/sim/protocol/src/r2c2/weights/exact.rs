@@ -1,9 +1,9 @@
-//! Expected number of times that a packet crosses each link, computed exactly instead of by sampling.
+//! Exact computation, instead of sampling, of the expected number of times that a packet of a flow crosses each link.
 
 use crate::r2c2::Routing;
 use unrack_rack::graph::{Cube, CubeStep, Graph, Towards};
 
-/// Load of a flow on each link, for each unit that the flow sends.
+/// Load of a flow on each link, as the expected number of crossings of the link for each packet that the flow sends.
 #[derive(Debug, Clone)]
 pub struct LinkLoads {
     of_link: Vec<f64>,
@@ -44,11 +44,11 @@ impl LinkLoads {
     }
 }
 
-/// Computation of loads over a graph, with its working memory.
+/// Computation of the loads of flows on the links of a graph, with its working memory.
 #[derive(Debug, Clone)]
 pub struct Exact<'a> {
     graph: &'a Graph,
-    /// Index of each node among those on the current paths, by node. All `NOWHERE` between calls.
+    /// For each node of the graph, its index among the nodes on the paths that are being computed. All `NOWHERE` between calls.
     place: Vec<u32>,
 }
 
@@ -60,7 +60,8 @@ impl<'a> Exact<'a> {
         Exact { graph, place: vec![NOWHERE; graph.nodes() as usize] }
     }
 
-    /// Adds to `loads` the load on each link if `amount` is sent from `src` to `dst`.
+    /// Adds to `loads` the load that a flow causes on each link if it sends `amount` from the first to the second node of `ends` under this
+    /// routing.
     pub fn add(&mut self, routing: Routing, ends: (u32, u32), flow: u32, amount: f64, loads: &mut LinkLoads) {
         let (src, dst) = ends;
         match (routing, self.graph.as_cube()) {
@@ -88,14 +89,14 @@ impl<'a> Exact<'a> {
         }
     }
 
-    /// Adds the load of all shortest paths in equal parts. At each node, the load is divided among the ports in the
-    /// ratio of the number of paths that continue there.
+    /// Adds the load of a flow that uses all shortest paths equally. At each node, the load is divided among the ports in proportion to the
+    /// number of shortest paths that continue through each port.
     fn spray(&mut self, src: u32, dst: u32, amount: f64, loads: &mut LinkLoads) {
         if src == dst {
             return;
         }
         let towards = Towards::new(self.graph, dst);
-        // The nodes on the paths, with those nearer to the source first.
+        // The nodes on the shortest paths, in ascending order of their distance from the source.
         let mut nodes = vec![src];
         self.place[src as usize] = 0;
         let mut next = 0;
@@ -147,14 +148,14 @@ impl<'a> Exact<'a> {
     }
 }
 
-/// Paths within boxes, with hops in one direction only in each dimension.
+/// Computation for paths within boxes. In each dimension, such a path has hops in one direction only.
 struct Boxes<'a, 'b> {
     graph: &'a Graph,
     cube: &'a Cube,
     loads: &'b mut LinkLoads,
 }
 
-/// Way around one dimension, and its probability.
+/// One of the two ways around a dimension (a direction and a number of hops), and the probability that a packet takes it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DimensionPath {
     pub up: bool,
@@ -162,13 +163,13 @@ pub(crate) struct DimensionPath {
     pub chance: f64,
 }
 
-/// Returns the ways along a dimension among which a routing chooses.
+/// Returns the ways along a dimension among which a routing chooses. `weighted` selects RLB; otherwise only the shortest ways are returned.
 pub(crate) fn legs(cube: &Cube, dimension: usize, ends: (u32, u32), weighted: bool) -> Vec<DimensionPath> {
     let [from, to] = [ends.0, ends.1].map(|node| cube.coordinate(node, dimension));
     let [up, down] = cube.hops(dimension, from, to);
     let (side, least) = (f64::from(cube.side(dimension)), up.into_iter().chain(down).min());
-    // RLB: a way of d hops has probability (k - d) / k. Minimal routing: the shorter way, or each with probability 1/2
-    // if both are equally long.
+    // RLB: in a ring of k nodes, a way of d hops has probability (k - d) / k. Minimal routing: a packet takes the shorter way, or each way
+    // with probability 1/2 if the two are equally long.
     let chance = |hops: u32| match (up, down) {
         (Some(_), Some(_)) if weighted => (side - f64::from(hops)) / side,
         (Some(up), Some(down)) if up == down => 0.5,
@@ -194,7 +195,7 @@ impl Boxes<'_, '_> {
         }
     }
 
-    /// Adds the load of one hop. Returns the node that it leads to.
+    /// Adds the load of one hop. Returns the node to which the hop leads.
     fn hop(&mut self, from: u32, direction: CubeStep, amount: f64) -> u32 {
         let to = self.cube.step(from, direction).expect("a way within the cube");
         let link = self.graph.link_to(from, to).expect("a step is a link");
@@ -202,8 +203,8 @@ impl Boxes<'_, '_> {
         to
     }
 
-    /// Adds the paths through a random node of a box, for each box that has source and destination at opposite
-    /// corners.
+    /// For each box that has source and destination at opposite corners, adds the load of the paths that go through a random node of the
+    /// box.
     fn two_phases(&mut self, src: u32, dst: u32, amount: f64, weighted: bool) {
         let ways: Vec<_> =
             (0..self.cube.dimensions()).map(|d| legs(self.cube, d, (src, dst), weighted)).collect();
@@ -223,8 +224,8 @@ impl Boxes<'_, '_> {
         }
     }
 
-    /// Adds the paths from one corner of a box to a random node of the box, one dimension after the other in random
-    /// order. By symmetry, also adds the paths from such a node to the opposite corner.
+    /// Adds the load of the paths from one corner of a box to a random node of the box; a path traverses one dimension after the other, in
+    /// random order. By symmetry, also adds the load of the paths from this node to the opposite corner.
     fn through(&mut self, src: u32, sides: &[DimensionPath], amount: f64) {
         let nodes: u32 = sides.iter().map(|leg| leg.hops + 1).product();
         for number in 0..nodes {
@@ -239,7 +240,8 @@ impl Boxes<'_, '_> {
                 .collect();
             for dimension in (0..sides.len()).filter(|d| at[*d] < sides[*d].hops) {
                 let there = crossing(sides, &at, dimension);
-                // On the way back, the link is the one that ends equally far from the opposite corner.
+                // In the second phase, the corresponding link is the one that ends as far from the opposite corner as this link begins from
+                // the first corner.
                 let mirrored: Vec<u32> = at
                     .iter()
                     .zip(sides)
@@ -270,9 +272,9 @@ impl Boxes<'_, '_> {
 /// Returns the probability that a packet from the corner to a random node of the box crosses the link from `at` along
 /// `dimension`.
 ///
-/// In dimensions that were traversed before, the packet is at the random node's coordinate, which is uniformly
-/// distributed; in dimensions that follow, it is at 0. The sum runs over the sets of dimensions traversed before. A
-/// set of s of the n - 1 other dimensions comes first with probability s! (n - 1 - s)! / n!.
+/// In the dimensions that the packet has already traversed, it has the coordinate of the random node, which is uniformly distributed. In
+/// the dimensions that it has not traversed yet, its coordinate is 0. The sum runs over all sets of dimensions that the packet may have
+/// traversed before `dimension`. A set of s of the n - 1 other dimensions precedes it with probability s! (n - 1 - s)! / n!.
 fn crossing(sides: &[DimensionPath], at: &[u32], dimension: usize) -> f64 {
     let others: Vec<usize> = (0..sides.len()).filter(|d| *d != dimension && sides[*d].hops > 0).collect();
     let n = others.len();

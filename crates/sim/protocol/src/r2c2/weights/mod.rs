@@ -1,9 +1,10 @@
-//! Shares of a flow on each link (§3.3.1): exact, and cached.
+//! Shares of a flow on each link (§3.3.1), computed exactly and cached. A share is the fraction of the flow's traffic that crosses the
+//! link.
 //!
-//! On a torus every node looks like any other, and so does every direction of a dimension. The cached shares of one
-//! pair of nodes therefore serve all pairs that are equally far apart in each dimension, after reflection and
-//! translation on demand (at 8x8x8: 125 entries for 262,144 pairs). On other graphs each pair is cached separately.
-//! The cache of each routing has a limit; when it is reached, the cache is emptied.
+//! A torus is symmetric: its nodes are interchangeable, and so are the two directions of a dimension. Therefore the cached shares of one
+//! pair of nodes serve all pairs that are equally far apart in each dimension; they are reflected and translated on demand. On a torus of
+//! 8x8x8 nodes, 125 entries serve 262,144 pairs. On other graphs, each pair is cached separately. The cache of each routing has a maximum
+//! size, and is emptied when it reaches this size.
 
 pub mod exact;
 mod turn;
@@ -16,16 +17,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use unrack_rack::graph::{FAR, Graph};
 
-/// A link and the share of a flow that crosses it.
+/// A link, and the share of a flow's traffic that crosses this link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkShare {
     pub link: u32,
-    /// Share in units of [`LinkShare::ONE`]. It is at most two of these units, for a path that may use a link twice.
+    /// Share of the flow's traffic, in units of [`LinkShare::ONE`]. The maximum is two units, because some routings have paths that cross a
+    /// link twice.
     pub share: u32,
 }
 
 impl LinkShare {
-    /// Share of a flow whose packets each cross a link once.
+    /// Share of a flow on a link that each of its packets crosses exactly once.
     pub const ONE: u32 = 1 << 30;
 }
 
@@ -48,7 +50,8 @@ pub struct Weights {
     graph: Arc<Graph>,
     torus: Option<Torus>,
     kept: Vec<KeptWeights>,
-    /// Load of spraying one unit from each node to all nodes, which is Valiant's first phase; by source node.
+    /// For each source node, the load on every link if the node sends one unit in equal parts to all nodes by spraying. This is the first
+    /// phase of Valiant's routing.
     spread: HashMap<u32, Arc<[f32]>>,
 }
 
@@ -75,14 +78,14 @@ impl Weights {
         &self.graph
     }
 
-    /// Returns the bytes cached for a routing.
+    /// Returns the number of bytes of memory that the cache of a routing takes.
     pub fn bytes(&self, routing: Routing) -> usize {
         let spread = if routing == Routing::Vlb { self.spread.len() } else { 0 };
         self.kept[usize::from(routing.code())].bytes + spread * self.graph.links() as usize * 4
     }
 
-    /// Returns the shares of a flow, with each link once and in no particular order. They are empty if no path leads
-    /// to the destination.
+    /// Returns the shares of a flow. Each link that the flow may cross occurs once, in no particular order. The list is empty if no path
+    /// leads to the destination.
     pub fn shares(&mut self, ways: FlowPaths) -> Arc<[LinkShare]> {
         let FlowPaths { routing, src, dst, .. } = ways;
         if src == dst {
@@ -90,7 +93,7 @@ impl Weights {
         }
         let turn = match &self.torus {
             Some(torus) if routing != Routing::Ecmp => torus.turn(src, dst),
-            // Shares of ECMP are quick to compute, and rarely needed a second time.
+            // The shares of ECMP are not cached, because they are quick to compute and rarely needed a second time.
             _ if routing == Routing::Ecmp => return self.computed(ways),
             _ => return self.kept(ways),
         };
@@ -128,8 +131,8 @@ impl Weights {
         links.into_iter().filter_map(|link| share(link, loads.on_link(link))).collect()
     }
 
-    /// Returns the shares of Valiant's routing: those of spraying from the source to all nodes and, by symmetry, from
-    /// all nodes to the destination.
+    /// Returns the shares of Valiant's routing. They are the sum of the loads of spraying from the source to all nodes and, by symmetry,
+    /// from all nodes to the destination.
     fn valiant(&mut self, src: u32, dst: u32) -> Arc<[LinkShare]> {
         let (from, to) = (self.spread_from(src), self.spread_from(dst));
         let load = |link: u32| from[link as usize] + to[self.graph.reverse(link) as usize];

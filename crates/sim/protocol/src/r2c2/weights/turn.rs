@@ -1,13 +1,14 @@
-//! Symmetries of a torus. They map the shares of a flow from node 0 to some node onto those of another pair of nodes.
+//! Symmetries of a torus. A symmetry converts the link shares of a flow that starts at node 0 to those of a flow between another pair of
+//! nodes.
 
 use super::LinkShare;
 use std::sync::Arc;
 use unrack_rack::graph::{CubeStep, Graph};
 
-/// Maximum number of dimensions of a graph, which is safe because a node has at most eight ports.
+/// Maximum number of dimensions of a graph. No graph has more, because a node has at most eight ports.
 const MOST: usize = 8;
 
-/// Coordinates and ports of the links of a torus. They are tabulated because divisions are slow.
+/// Table of the coordinates and ports of the links of a torus. The table avoids divisions, which are slow.
 #[derive(Debug, Clone)]
 pub(super) struct Torus {
     ports: u32,
@@ -16,8 +17,8 @@ pub(super) struct Torus {
     coordinates: usize,
     /// Direction of each port, by port.
     directions: Vec<CubeStep>,
-    /// Place of each link, by link. For each dimension it has the index in `Turn::moved` of the coordinate of the node
-    /// at which the link begins; and it has the link's port.
+    /// For each link, the coordinates of the node at which the link begins, and the link's port at this node. A coordinate is stored as its
+    /// index in `PairSymmetry::moved`.
     places: Vec<([u16; MOST], u8)>,
 }
 
@@ -27,18 +28,18 @@ struct TorusAxis {
     stride: u32,
 }
 
-/// Reflection and translation for one pair of nodes.
+/// Reflection and translation that map node 0 to the first node of a pair.
 pub(super) struct PairSymmetry {
     like: u32,
-    /// Contribution of each coordinate to the number of the node to which it is mapped. The first entry is 0; the
-    /// others are ordered by dimension, and by coordinate within a dimension.
+    /// For each coordinate of a node, its contribution to the number of the node to which the symmetry maps this node. The first entry
+    /// is 0. The others are ordered by dimension, and within a dimension by coordinate.
     moved: Vec<u32>,
-    /// Image of each port of node 0, by port.
+    /// For each port of node 0, the port to which the symmetry maps it.
     ports: [u8; 8],
 }
 
 impl PairSymmetry {
-    /// Returns the node that is situated relative to node 0 as the pair's second node is relative to its first.
+    /// Returns the node whose position relative to node 0 is that of the pair's second node relative to the pair's first node.
     pub(super) fn like(&self) -> u32 {
         self.like
     }
@@ -70,7 +71,7 @@ impl Torus {
         })
     }
 
-    /// Returns the symmetry that maps paths from node 0 onto those from `src` to `dst`.
+    /// Returns the symmetry that maps paths starting at node 0 to paths from `src` to `dst`.
     pub(super) fn turn(&self, src: u32, dst: u32) -> PairSymmetry {
         let mut turn =
             PairSymmetry { like: 0, moved: Vec::with_capacity(1 + self.coordinates), ports: [0; 8] };
@@ -92,7 +93,7 @@ impl Torus {
         turn
     }
 
-    /// Returns the shares with their links mapped.
+    /// Returns the same shares, with each link replaced by the link to which the symmetry maps it.
     pub(super) fn turned(&self, turn: &PairSymmetry, shares: &[LinkShare]) -> Arc<[LinkShare]> {
         // Three dimensions suffice for most racks. The coordinates in unused dimensions are 0.
         match self.axes.len() {
