@@ -1,4 +1,4 @@
-"""Disaggregated racks: measures how far memory slows down a program, simulates networks, and shares memory between processes.
+"""Disaggregated racks: measures how remote memory slows down a program, simulates networks, and shares memory between processes.
 
 | to | use |
 |---|---|

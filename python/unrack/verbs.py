@@ -30,12 +30,12 @@ def compare(
 
     Args:
         command: The program and its arguments.
-        access: Unit in which the program gets at far memory: `pages` by page faults, `lines` by loads and
+        access: Unit in which the program gets at remote memory: `pages` by page faults, `lines` by loads and
             stores, or `both` (default: pages).
         local: Memory that stays local: a share of the program's footprint, or a size (default: 25%).
-        placement: Rule by which pages come into near memory, for loads and stores: interleaved (in turns of
+        placement: Rule by which pages come into local memory, for loads and stores: interleaved (in turns of
             their addresses), first-touch (until it is full), hottest (by the whole run), tiered (moved by
-            use, as Linux does), dram-cache (near memory caches far memory), all-far, or far:NAME (only memory
+            use, as Linux does), dram-cache (local memory caches remote memory), all-far, or far:NAME (only memory
             of this name is far, such as far:[heap]) (default: interleaved).
         fabric: Fabrics to simulate, with commas between them (default: ideal,edm,cxl,dctcp).
         rack: Network between the nodes (default: star). One of star, drack, leaf-spine.
@@ -146,15 +146,15 @@ def lines_run(
     seed: Value | None = None,
     once: bool = False,
 ) -> Result:
-    """Runs a program natively and once under the recorder: misses, hot memory, and slowdown by latency of far memory.
+    """Runs a program natively and once under the recorder: misses, hot memory, and slowdown by latency of remote memory.
 
     Args:
         command: The program and its arguments.
         local: Memory that stays near: a share, or with `--placement first-touch`, `tiered` and `dram-cache` a
             size (default: 25%).
-        placement: Rule by which pages come into near memory, for loads and stores: interleaved (in turns of
+        placement: Rule by which pages come into local memory, for loads and stores: interleaved (in turns of
             their addresses), first-touch (until it is full), hottest (by the whole run), tiered (moved by
-            use, as Linux does), dram-cache (near memory caches far memory), all-far, or far:NAME (only memory
+            use, as Linux does), dram-cache (local memory caches remote memory), all-far, or far:NAME (only memory
             of this name is far, such as far:[heap]) (default: interleaved).
         seed: Seed of the sample (default: 1).
         once: Do not run the program natively first: no native time then checks what the model says of it.
@@ -169,7 +169,7 @@ def lines_run(
 
 
 def lines_map(*command: Value, seed: Value | None = None) -> Result:
-    """Runs a program natively and once under the recorder: slowdown by latency, share of near memory, and rule by which pages come there.
+    """Runs a program natively and once under the recorder: slowdown by latency, share of local memory, and rule by which pages come there.
 
     Args:
         command: The program and its arguments.

@@ -11,7 +11,7 @@ import validate
 HEAD = """# How well loads and stores are predicted
 
 What `tests/lines/validate.py` measured, as `tests/lines/page.py` prints it. A program runs natively on one core, and under
-`unrack lines run`, whose model says how long it takes with all memory near. Nothing is fitted to a program. The aim: a median error of
+`unrack lines run`, whose model says how long it takes with all memory local. Nothing is fitted to a program. The aim: a median error of
 15 %, none above 40 %. How each number is made is in [lines.md](../lines.md); what the errors are, in
 [decision 18](../decisions/0018-lines.md).
 """

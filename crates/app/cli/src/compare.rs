@@ -41,7 +41,7 @@ and what to do.";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Unit in which the program accesses far memory: `pages` by page faults, `lines` (or `cxl`) by loads and stores, or `both`
+    /// Unit in which the program accesses remote memory: `pages` by page faults, `lines` (or `cxl`) by loads and stores, or `both`
     #[arg(long, value_name = "UNIT", default_value = "pages", value_parser = parse_access)]
     access: AccessUnit,
     /// Memory that stays local: a share of the program's footprint, or a size

@@ -1,4 +1,4 @@
-//! Effect of far memory on a program: questions and their answers, computed in process.
+//! Effect of remote memory on a program: questions and their answers, computed in process.
 //!
 //! A question is a plain struct. Its method `ask` runs the program, simulates, draws conclusions, writes the run folder, and returns plain
 //! data, from which the command makes its JSON and its text. [`Asking`] receives the progress of a question, and cancels it.
@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | [`ComparisonQuestion`] | how much each fabric slows a program down with part of its memory remote | [`ComparisonAnswer`] |
 //! | [`MapQuestion`] | the program's slowdown over latency, bandwidth and local share | [`MapAnswer`] |
-//! | [`LinesQuestion`] | its slowdown by the latency of far memory, from its loads and stores | [`LinesSummary`](unrack_record::LinesSummary) |
+//! | [`LinesQuestion`] | its slowdown by the latency of remote memory, from its loads and stores | [`LinesSummary`](unrack_record::LinesSummary) |
 //! | [`SwapQuestion`] | how far the predicted run time is from that under the kernel's swap | [`SwapAnswer`] |
 //! | [`RunQuestion`] | how long the program takes with part of its memory remote, by one run | [`RunAnswer`] |
 //! | [`BorrowQuestion`] | how a process that already runs is slowed while part of its memory is remote | [`BorrowAnswer`] |

@@ -5,7 +5,7 @@
 //! | [`source`] | a scenario from a file or a text: checked, explained, drawn, simulated |
 //! | [`simulation`] | results of one simulation |
 //! | [`grid`] | points of a sweep, run here or one by one elsewhere, and stored in a folder |
-//! | [`questions`] | effect of far memory on a program: asked here, while the command makes the runs |
+//! | [`questions`] | effect of remote memory on a program: asked here, while the command makes the runs |
 //! | [`table`] | tables through Arrow's C interface |
 //! | [`waiting`] | long work without the interpreter lock, with progress, which Ctrl-C cancels |
 //! | [`errors`] | errors as exceptions of `unrack.errors` |

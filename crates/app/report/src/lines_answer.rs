@@ -16,14 +16,14 @@ const NAME: usize = 60;
 
 /// Returns the question that a result answers.
 pub(crate) fn question(command: &[String]) -> String {
-    format!("What would far memory, accessed by lines, do to {}?", program(command))
+    format!("What would remote memory, accessed by lines, do to {}?", program(command))
 }
 
 /// Returns the answer in one or two sentences.
 pub(crate) fn answer(summary: &LinesSummary) -> String {
     let lines = &summary.lines;
     let start = format!(
-        "With {} of its {} in near memory ({}), {}",
+        "With {} of its {} in local memory ({}), {}",
         share(&lines.local),
         bytes(lines.footprint_bytes),
         lines.placement,
@@ -73,7 +73,7 @@ pub(crate) fn native(lines: &LinesResult) -> String {
         }
         None => "withheld".into(),
     };
-    format!("{native}; by the model, with all memory near: {predicted}")
+    format!("{native}; by the model, with all memory local: {predicted}")
 }
 
 /// Describes the counts of the run, and the part of the run that they cover.
@@ -114,7 +114,7 @@ pub(crate) fn memory(counts: &LineCounts) -> String {
 const THREADS: usize = 10;
 
 /// Returns the rows of the table of threads, if there are several threads. A row has name, instructions, misses, recorded windows, time
-/// with all memory near, and the slowdown at the middle and at the greatest latency.
+/// with all memory local, and the slowdown at the middle and at the greatest latency.
 pub(crate) fn threads(lines: &LinesResult) -> Vec<[String; 7]> {
     let row = |thread: &ThreadSlowdown| {
         let at = |point: usize| {
@@ -153,7 +153,7 @@ pub(crate) fn served(counts: &LineCounts) -> Vec<[String; 3]> {
     counts.served.iter().map(row).collect()
 }
 
-/// Describes which resources limit the critical thread with all memory near.
+/// Describes which resources limit the critical thread with all memory local.
 pub(crate) fn bound(lines: &LinesResult) -> String {
     let (Some(stalls), Some(critical)) = (&lines.stalls, &lines.critical) else { return "withheld".into() };
     let part = |share: f64| percent((share * 1000.0).round() / 1000.0);
@@ -195,10 +195,10 @@ fn slowdown(lines: &LinesResult, value: &Stated) -> [String; 2] {
 /// Returns the requested placement as text.
 pub(crate) fn placement(lines: &LinesResult) -> String {
     match lines.placement.as_str() {
-        "all" | "all-far" => "all far".into(),
-        placement => match placement.strip_prefix("far:") {
-            Some(memory) => format!("{memory} far"),
-            None => format!("{} near, {placement}", share(&lines.local)),
+        "all" | "all-far" | "all-remote" => "all remote".into(),
+        placement => match placement.strip_prefix("remote:").or_else(|| placement.strip_prefix("far:")) {
+            Some(memory) => format!("{memory} remote"),
+            None => format!("{} local, {placement}", share(&lines.local)),
         },
     }
 }

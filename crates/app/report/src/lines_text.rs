@@ -48,7 +48,7 @@ fn curve(lines: &LinesResult) -> String {
     if lines.curve.is_empty() {
         return String::new();
     }
-    let curve = rows(&["far latency", "slowdown", "95 % interval"], answer::curve(lines));
+    let curve = rows(&["remote latency", "slowdown", "95 % interval"], answer::curve(lines));
     let latencies: Vec<String> = answer::latencies(lines).iter().map(|latency| plain(latency)).collect();
     let header: Vec<&str> = ["slowdown at"].into_iter().chain(latencies.iter().map(String::as_str)).collect();
     let mut table = Table::default().header(&header);
@@ -64,7 +64,7 @@ fn threads(lines: &LinesResult) -> String {
         return String::new();
     }
     let [middle, last] = answer::thread_latencies(lines).map(|latency| format!("at {}", plain(&latency)));
-    let header = ["thread", "instructions", "misses", "windows", "all near", &middle, &last];
+    let header = ["thread", "instructions", "misses", "windows", "all local", &middle, &last];
     format!("\n{}", rows(&header, all))
 }
 

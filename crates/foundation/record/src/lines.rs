@@ -1,4 +1,4 @@
-//! Result of loads and stores: how far memory affects a program that accesses it by lines of 64 B.
+//! Result of loads and stores: how remote memory affects a program that accesses it by lines of 64 B.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,9 +9,9 @@ use crate::{Comparison, DistributionSummary, Machine, Runs, Stated, Warning};
 pub struct LinesResult {
     /// Name of the processor whose caches and core were modelled.
     pub processor: String,
-    /// Placement of the program's pages in near and far memory.
+    /// Placement of the program's pages in local and remote memory.
     pub placement: String,
-    /// Size of near memory as given: `25%` or `64MiB`.
+    /// Size of local memory as given: `25%` or `64MiB`.
     pub local: String,
     /// Memory of the largest program in bytes: all pages of which at least one line came from memory.
     pub footprint_bytes: u64,
@@ -22,21 +22,21 @@ pub struct LinesResult {
     pub seen: Option<f64>,
     pub machine_times: MachineTimes,
     pub counts: LineCounts,
-    /// The thread that far memory delays most; `None` if cycles are withheld.
+    /// The thread that remote memory delays most; `None` if cycles are withheld.
     pub critical: Option<CriticalThread>,
-    /// Run time in seconds that the model predicts with all memory near, for the threads for which the run waits.
+    /// Run time in seconds that the model predicts with all memory local, for the threads for which the run waits.
     pub predicted_near_s: Stated,
     /// Part of `predicted_near_s` that is spent in the kernel, computed from the number of system calls and new pages; `None` if cycles are
     /// withheld.
     pub kernel_s: Option<f64>,
-    /// Processor time in seconds that the model predicts with all memory near, for all threads and processes, user and system: the quantity
+    /// Processor time in seconds that the model predicts with all memory local, for all threads and processes, user and system: the quantity
     /// that [`NativeTimes::processor`] measures.
     pub predicted_processor_s: Stated,
-    /// Slowdown by latency of far memory, smallest latency first; empty if cycles are withheld.
+    /// Slowdown by latency of remote memory, smallest latency first; empty if cycles are withheld.
     pub curve: Vec<CurvePoint>,
     /// The same curves for other placements.
     pub placements: Vec<PlacementCurve>,
-    /// The threads that take longest with far memory, longest first, at most 100.
+    /// The threads that take longest with remote memory, longest first, at most 100.
     #[serde(default)]
     pub threads: Vec<ThreadSlowdown>,
     /// Breakdown of the critical thread's time; `None` if cycles are withheld.
@@ -66,7 +66,7 @@ pub struct NativeTimes {
 pub struct MachineTimes {
     /// Frequency of a core, in 10^9 cycles per second.
     pub frequency_ghz: f64,
-    /// Latency of near memory, in nanoseconds.
+    /// Latency of local memory, in nanoseconds.
     pub near_ns: f64,
     /// Whether the values were measured on this machine; otherwise they come from the processor's description.
     pub is_measured: bool,
@@ -112,11 +112,11 @@ pub struct CriticalThread {
     /// Number of the thread in its process, from 0.
     pub thread: u32,
     pub instructions: u64,
-    /// Cycles per instruction with all memory near.
+    /// Cycles per instruction with all memory local.
     pub cycles_per_instruction: Stated,
 }
 
-/// Slowdown at one latency of far memory.
+/// Slowdown at one latency of remote memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CurvePoint {
     /// Time from a miss to the arrival of its line, in nanoseconds.
@@ -138,9 +138,9 @@ pub struct ThreadSlowdown {
     pub misses: u64,
     /// Number of recorded windows.
     pub windows: u64,
-    /// Time in seconds that the model predicts with all memory near.
+    /// Time in seconds that the model predicts with all memory local.
     pub near_s: Stated,
-    /// Time with far memory divided by the time with all memory near, by latency of far memory.
+    /// Time with remote memory divided by the time with all memory local, by latency of remote memory.
     pub curve: Vec<CurvePoint>,
 }
 
@@ -152,10 +152,10 @@ pub struct PlacementCurve {
     pub curve: Vec<CurvePoint>,
 }
 
-/// Fractions of the critical thread's cycles with all memory near, which add up to 1.
+/// Fractions of the critical thread's cycles with all memory local, which add up to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct StallShares {
-    /// Waiting for near memory.
+    /// Waiting for local memory.
     pub memory: f64,
     /// Waiting for caches beyond the first level, and for caches of other cores.
     pub caches: f64,
@@ -177,7 +177,7 @@ pub struct LinesFabric {
     pub unloaded_ns: Option<f64>,
     /// Nanoseconds that the fabric adds to a read of a line in the closed-loop simulation.
     pub read_ns: Option<DistributionSummary>,
-    /// Slowdown according to the curve, at `unloaded_ns` plus the latency of near memory.
+    /// Slowdown according to the curve, at `unloaded_ns` plus the latency of local memory.
     pub slowdown: Stated,
     /// Slowdown by the completion time of each line in the closed-loop simulation, in which all compute blades run the program.
     pub slowdown_closed_loop: Stated,
@@ -206,7 +206,7 @@ pub struct LinesSummary {
     pub machine: Option<Machine>,
 }
 
-/// Unit in which a program accesses far memory.
+/// Unit in which a program accesses remote memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AccessUnit {

@@ -63,7 +63,7 @@ impl Caches {
         self.heat.tables()
     }
 
-    /// Returns, for each placement of pages, the memory that the placement has copied between near and far memory.
+    /// Returns, for each placement of pages, the memory that the placement has copied between local and remote memory.
     pub(crate) fn moved(&self) -> Vec<MovedBytes> {
         self.hierarchy.moved()
     }

@@ -29,7 +29,7 @@ pub(crate) struct PluginSettings {
 /// run of 30 million instructions, which takes a hundredth of a second, then has the 30 windows that a confidence
 /// interval needs.
 const PERIOD: u64 = 1_000_000;
-/// Default length of a window, in instructions. Wunderlich et al., SMARTS, ISCA 2003, figure 5, use 1000. Far memory is
+/// Default length of a window, in instructions. Wunderlich et al., SMARTS, ISCA 2003, figure 5, use 1000. Remote memory is
 /// up to ten times slower than the memory in their study, and a window has to contain many overlapping misses.
 const WINDOW: u64 = 16_000;
 /// Default length of the lead before a window, in instructions. SMARTS, section 4.4, uses 2000 for a core whose reorder

@@ -1,4 +1,4 @@
-//! Models of a program's memory accesses: caches, an out-of-order core, and near and far memory.
+//! Models of a program's memory accesses: caches, an out-of-order core, and local and remote memory.
 //!
 //! | module | contents |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | [`heat`] | how often the lines of each page were requested from memory, over time |
 //! | [`hierarchy`] | caches, TLBs and coherence: which level serves each access |
 //! | [`instruction`] | decoded instructions, and basic blocks of instructions |
-//! | [`placement`] | which pages are in near memory and which are in far memory |
+//! | [`placement`] | which pages are in local memory and which are in remote memory |
 //! | [`processor`] | cache and TLB sizes, by the processor's name |
 //! | [`recording`] | file of recorded windows, written while a program runs |
 //! | [`summary`] | totals of a process over its whole run |

@@ -35,7 +35,7 @@ pub struct Summary {
     /// Number of misses to memory by named memory region, such as a file, the heap or the stack. The region with the
     /// most misses is the first one.
     pub mappings: Vec<Named>,
-    /// Traffic that each placement caused by moving memory between near and far memory, in the order of the placements
+    /// Traffic that each placement caused by moving memory between local and remote memory, in the order of the placements
     /// in the header of the recording.
     pub moved: Vec<MovedBytes>,
     /// Programs that the process started and that ran without the recorder.

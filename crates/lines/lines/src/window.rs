@@ -12,7 +12,7 @@ pub enum ServedBy {
     L3,
     /// Cache of another core, which held a modified copy or the only copy of the line.
     Peer,
-    /// Near or far memory. [`LineAccess::near`] states in which placements it is near memory.
+    /// Near or remote memory. [`LineAccess::near`] states in which placements it is local memory.
     Memory,
 }
 
@@ -32,7 +32,7 @@ pub struct LineAccess {
     /// Level that served the access. If the line was prefetched, this is the level into which the prefetcher fetched
     /// it, even if the line had not arrived yet; the core model computes the time of arrival from [`Prefetch`].
     pub served: ServedBy,
-    /// Bit mask with one bit for each placement of pages in near and far memory. A bit is set if the accessed page is
+    /// Bit mask with one bit for each placement of pages in local and remote memory. A bit is set if the accessed page is
     /// near in that placement. The mask has a meaning only if memory served the access.
     pub near: u16,
     /// Counts of the loads of page-table entries that the page walk of the access needed. All counts are 0 if a TLB

@@ -1,4 +1,4 @@
-//! The kernel's own far memory: a program in a memory cgroup that swaps to a separate device.
+//! The kernel's own remote memory: a program in a memory cgroup that swaps to a separate device.
 //!
 //! The kernel's page tables, lists and fault handler determine how much time a program loses to swap. Because this code is independent of
 //! Unrack, it can check Unrack's predictions.

@@ -1,4 +1,4 @@
-//! `unrack lines map`: slowdown over latency, share of near memory and placement, from one instrumented run.
+//! `unrack lines map`: slowdown over latency, share of local memory and placement, from one instrumented run.
 
 use super::written::write;
 use crate::failure::CommandFailure;

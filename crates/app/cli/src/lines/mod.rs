@@ -13,7 +13,7 @@ Examples:
   unrack lines calibrate                               caches and latencies of this machine
   unrack lines run -- python3 job.py                   misses, hot memory, slowdown by latency
   unrack lines run --json run.json -- ./program
-  unrack lines run --placement far:[heap] -- ./program   only the heap is far
+  unrack lines run --placement remote:[heap] -- ./program   only the heap is remote
   unrack lines map -- ./program                        every rule at every share, from one run";
 
 #[derive(clap::Args)]
@@ -26,9 +26,9 @@ pub(crate) struct Args {
 enum Verb {
     /// Measures caches, latencies and bandwidths of this machine, and keeps them until it restarts
     Calibrate(calibrate::Args),
-    /// Runs a program natively and once under the recorder: misses, hot memory, and slowdown by latency of far memory
+    /// Runs a program natively and once under the recorder: misses, hot memory, and slowdown by latency of remote memory
     Run(run::Args),
-    /// Runs a program natively and once under the recorder: slowdown by latency, share of near memory, and rule by which pages come there
+    /// Runs a program natively and once under the recorder: slowdown by latency, share of local memory, and rule by which pages come there
     Map(map::Args),
 }
 
@@ -43,6 +43,6 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
 
 /// Help text of `--placement`.
 pub(crate) const PLACEMENT_HELP: &str = "\
-Rule by which pages come into near memory, for loads and stores: interleaved (in turns of their addresses), first-touch (until it is \
-full), hottest (by the whole run), tiered (moved by use, as Linux does), dram-cache (near memory caches far memory), all-far, or \
-far:NAME (only memory of this name is far, such as far:[heap])";
+Rule by which pages come into local memory, for loads and stores: interleaved (in turns of their addresses), first-touch (until it is \
+full), hottest (by the whole run), tiered (moved by use, as Linux does), dram-cache (local memory caches remote memory), all-remote, or \
+remote:NAME (only memory of this name is remote, such as remote:[heap])";

@@ -110,7 +110,7 @@ fn far_memory_slows_a_program_down_by_latency_and_share() {
     let lines = &object["lines"];
     let asked = slowdowns(&lines["curve"]).unwrap();
     assert!(asked.len() >= 5 && asked[0] > 1.0 && asked.is_sorted(), "{asked:?}");
-    let [far, most_near] = ["all far", "75 % near, interleaved"].map(|name| {
+    let [far, most_near] = ["all remote", "75 % local, interleaved"].map(|name| {
         let others = lines["placements"].as_array().unwrap();
         let other = others.iter().find(|other| other["placement"] == name).unwrap();
         slowdowns(&other["curve"]).unwrap()
@@ -163,18 +163,18 @@ fn a_map_has_every_rule_at_every_share() {
     let margin = (all_far - 1.0) * 0.15;
     assert!(worst.values().all(|slowdown| (1.0..all_far + margin).contains(slowdown)), "{all_far} {worst:?}");
     for rule in ["interleaved", "first touch", "DRAM cache", "hottest"] {
-        let shares = [25, 50, 75].map(|share| worst[&format!("{share} % near, {rule}")]);
+        let shares = [25, 50, 75].map(|share| worst[&format!("{share} % local, {rule}")]);
         assert!(
             shares.is_sorted_by(|less, more| less + margin >= *more),
-            "{rule}: more near memory, less delay: {shares:?}"
+            "{rule}: more local memory, less delay: {shares:?}"
         );
     }
     assert!(
-        worst["25 % near, hottest"] <= worst["25 % near, interleaved"] + margin,
+        worst["25 % local, hottest"] <= worst["25 % local, interleaved"] + margin,
         "the oracle knows better: {worst:?}"
     );
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(said.contains("75 % near, DRAM cache"), "{said}");
+    assert!(said.contains("75 % local, DRAM cache"), "{said}");
 }
 
 #[test]
@@ -192,16 +192,16 @@ fn memory_of_a_name_is_far() {
         output.status.success().then(object).ok_or_else(|| stderr(&output))
     };
     let last = |object: &Value| *slowdowns(&object["lines"]["curve"]).unwrap().last().unwrap();
-    let all = run("all-far").unwrap();
+    let all = run("all-remote").unwrap();
     let mappings = all["lines"]["mappings"].as_array().unwrap();
     let named = mappings[0]["name"].as_str().unwrap();
-    let one = run(&format!("far:{named}")).unwrap();
+    let one = run(&format!("remote:{named}")).unwrap();
     assert!(1.0 < last(&one) && last(&one) < last(&all), "{named}: {} of {}", last(&one), last(&all));
     let arguments = [
         &"lines" as &dyn AsRef<std::ffi::OsStr>,
         &"run",
         &"--placement",
-        &"far:nothing",
+        &"remote:nothing",
         &"--",
         &"expr",
         &"1",
@@ -408,7 +408,7 @@ fn a_thread_that_waits_is_not_hidden_by_one_that_computes() {
         lines["warnings"].as_array().unwrap().iter().filter(|warning| warning["key"] == "unchecked").count(),
         1
     );
-    assert!(String::from_utf8_lossy(&output.stdout).contains("all near"), "the table of threads");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("all local"), "the table of threads");
 }
 
 /// Returns the number of processes that sleep for so long, natively or under QEMU.

@@ -16,11 +16,11 @@ use unrack_units::{Rate, Share, Time};
 pub struct ComparisonQuestion {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// Unit in which the program accesses far memory.
+    /// Unit in which the program accesses remote memory.
     pub access: AccessUnit,
     /// Memory that stays local.
     pub local: Share,
-    /// Rule that selects the pages in near memory, for loads and stores.
+    /// Rule that selects the pages in local memory, for loads and stores.
     pub placement: PlacementRule,
     /// Fabrics to simulate.
     pub fabrics: Vec<Protocol>,

@@ -17,9 +17,9 @@ use unrack_record::{
     Warning, line_heat,
 };
 
-/// Largest relative error of the predicted time with all memory near. If the error is larger, slowdowns are withheld.
+/// Largest relative error of the predicted time with all memory local. If the error is larger, slowdowns are withheld.
 const DOUBT: f64 = 0.4;
-/// Shares of near memory at which interleaved pages are compared with the hottest pages.
+/// Shares of local memory at which interleaved pages are compared with the hottest pages.
 const SHARES: [f64; 3] = PagePlacement::SHARES;
 /// Smallest user time that is compared, in seconds. The kernel counts user time in steps of 10 ms, so a shorter one is imprecise.
 const LEAST_USER_S: f64 = 0.1;
@@ -47,8 +47,8 @@ fn doubt(native: &NativeRuns, delays: &ModelDelays) -> Option<Warning> {
     };
     ((predicted_s / native_s - 1.0).abs() > DOUBT).then(|| {
         let text = format!(
-            "with all memory near the model gives {predicted_s:.3} s of {what}, where the native run took {native_s:.3} s: what it \
-             would say of far memory is not to be trusted"
+            "with all memory local the model gives {predicted_s:.3} s of {what}, where the native run took {native_s:.3} s: what it \
+             would say of remote memory is not to be trusted"
         );
         Warning::new("native-time-missed", text)
     })
@@ -61,7 +61,7 @@ fn waits(native: &NativeRuns, delays: &ModelDelays) -> Option<Warning> {
     (near_s < run_s * (1.0 - DOUBT)).then(|| {
         let text = format!(
             "of the native run time of {run_s:.3} s the model knows {near_s:.3} s: the rest are waits for files, other processes and \
-             threads, and time in the kernel, which are taken not to grow with far memory"
+             threads, and time in the kernel, which are taken not to grow with remote memory"
         );
         Warning::new("waits", text)
     })
@@ -97,7 +97,7 @@ fn minutes(seconds: f64) -> String {
 
 /// Returns the warning that no native run has checked the model.
 fn unchecked() -> Warning {
-    let text = "no native run was made: slowdowns are over the model's own time with all memory near, which nothing has checked; leave \
+    let text = "no native run was made: slowdowns are over the model's own time with all memory local, which nothing has checked; leave \
                 out --once, or ask `unrack compare --access lines`";
     Warning::new("unchecked", text)
 }
@@ -247,8 +247,8 @@ pub(crate) fn below_one<'a>(slowdowns: impl Iterator<Item = &'a Stated>) -> Opti
     let values = slowdowns.filter_map(|slowdown| slowdown.known()?.value);
     let least = values.fold(f64::INFINITY, f64::min);
     let text = format!(
-        "slowdowns below 1, down to {least:.3}, are of rates and not of latency: near and far memory each have the rate that near memory \
-         was measured to have, so a program that its memory's rate bounds has up to twice as much with pages in both. Far memory that \
+        "slowdowns below 1, down to {least:.3}, are of rates and not of latency: local and remote memory each have the rate that local memory \
+         was measured to have, so a program that its memory's rate bounds has up to twice as much with pages in both. Remote memory that \
          shares the near one's channels has no such advantage"
     );
     (least < SURELY_BELOW).then(|| Warning::new("below-one", text))
@@ -259,11 +259,11 @@ const CLEARLY: f64 = 1.005;
 /// Slowdown below which rounding cannot be the reason, because slowdowns are printed to a thousandth.
 const SURELY_BELOW: f64 = 0.9995;
 
-/// Returns the warning that at some latency interleaved pages are faster than having the hottest pages in near memory. `None` if that is so
+/// Returns the warning that at some latency interleaved pages are faster than having the hottest pages in local memory. `None` if that is so
 /// nowhere.
 fn no_oracle(placements: &[PlacementCurve]) -> Option<Warning> {
     let at = |rule: &str, point: usize| {
-        let named = |share: &f64| format!("{:.0} % near, {rule}", share * 100.0);
+        let named = |share: &f64| format!("{:.0} % local, {rule}", share * 100.0);
         SHARES.map(|share| {
             let curve = placements.iter().find(|one| one.placement == named(&share))?;
             curve.curve.get(point)?.slowdown.known()
@@ -383,7 +383,7 @@ mod tests {
     #[test]
     fn an_oracle_that_is_none_is_said() {
         let curve = |rule: &str, value| PlacementCurve {
-            placement: format!("25 % near, {rule}"),
+            placement: format!("25 % local, {rule}"),
             curve: vec![CurvePoint { latency_ns: 300.0, slowdown: stated(value, 0.005) }],
         };
         let at =

@@ -1,4 +1,4 @@
-//! Slowdown of each thread of a run, relative to the thread's time with all memory near.
+//! Slowdown of each thread of a run, relative to the thread's time with all memory local.
 
 use super::model::CyclesModel;
 use super::threads::{OWN, ThreadCycles};
@@ -10,7 +10,7 @@ use unrack_record::{CurvePoint, Interval, Stated, ThreadSlowdown, Warning};
 /// Maximum number of threads that are listed.
 const MOST: usize = 100;
 
-/// Returns the threads that take longest with far memory, longest first.
+/// Returns the threads that take longest with remote memory, longest first.
 pub(super) fn slowdowns(model: &CyclesModel, records: &[&Summary]) -> Vec<ThreadSlowdown> {
     let decisive = model.curves[0].far_ns.len() - 1;
     let time_s = |thread: &&ThreadCycles| thread.far_s(records, &model.machine, decisive).value;

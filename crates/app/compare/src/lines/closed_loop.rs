@@ -4,7 +4,7 @@
 //! windows of the threads that the run waits for --at the fabric's unloaded latency--> requests and their dependences
 //!     --all compute blades at once--> completion time of each --the same windows again--> cycles
 //! ```
-//! The latency of near memory is the latency of the memory itself: on a memory blade it is added to the time that the fabric takes.
+//! The latency of local memory is the latency of the memory itself: on a memory blade it is added to the time that the fabric takes.
 //!
 //! The delay of the run is the delay of the curve at the unloaded latency, which all windows contribute to, times a ratio from the
 //! simulated windows: their delay in the closed loop divided by their delay at the unloaded latency. Both delays of a window are nearly
@@ -187,7 +187,7 @@ impl<'a> ClosedLoop<'a> {
                 windows.push(WindowCycles { cycles: weighted.into(), ..known.clone() });
             }
         }
-        // The ratio needs at least two windows that access far memory. Without it, only the curve gives the delay.
+        // The ratio needs at least two windows that access remote memory. Without it, only the curve gives the delay.
         let ratio = WindowSample::new(&windows).slowdown(1, 0).map(SymmetricEstimate::from);
         Ok(ratio.map_or(unloaded_s, |ratio| unloaded_s.product(ratio)))
     }

@@ -1,4 +1,4 @@
-//! The machine as the core model sees it: a core with measured latencies, near memory, and the costs of the kernel.
+//! The machine as the core model sees it: a core with measured latencies, local memory, and the costs of the kernel.
 
 use unrack_lines::core::{CoreParameters, MemoryLane, MemoryParameters, NearPages};
 use unrack_lines_run::calibrate::{Bandwidth, MachineCalibration};
@@ -8,7 +8,7 @@ use unrack_record::Warning;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct MachineModel {
     pub core: CoreParameters,
-    /// Latency of near memory, in nanoseconds.
+    /// Latency of local memory, in nanoseconds.
     pub near_ns: f64,
     /// Memory rates that a single thread reaches. `all` are the rates that all threads reach together.
     one: MemoryTraffic,
@@ -52,8 +52,8 @@ impl MachineModel {
         sixteenths(ns * self.core.frequency_ghz)
     }
 
-    /// Returns the parameters of one of `at_once` threads that run at the same time. Far memory has the latency `far_ns`, and the same
-    /// rates as near memory.
+    /// Returns the parameters of one of `at_once` threads that run at the same time. Remote memory has the latency `far_ns`, and the same
+    /// rates as local memory.
     pub(crate) fn lane(&self, pages: NearPages, far_ns: f64, at_once: f64) -> MemoryLane {
         let frequency_ghz = self.core.frequency_ghz;
         let rates = self.one.least(self.all, at_once.max(1.0));
@@ -191,7 +191,7 @@ impl MemoryTraffic {
 pub(crate) mod tests {
     use super::*;
 
-    /// Machine with round numbers: 2 GHz, near memory at 100 ns.
+    /// Machine with round numbers: 2 GHz, local memory at 100 ns.
     pub(crate) fn machine() -> MachineModel {
         let core = CoreParameters { frequency_ghz: 2.0, ..CoreParameters::by_name("zen3").unwrap() };
         MachineModel {

@@ -13,7 +13,7 @@ use unrack_lines::summary::Summary;
 use unrack_lines::window::RecordedWindow;
 use unrack_record::Warning;
 
-/// Latencies in a curve that far memory has in addition to near memory, in nanoseconds. They range from less than that of another socket
+/// Latencies in a curve that remote memory has in addition to local memory, in nanoseconds. They range from less than that of another socket
 /// (about 70 ns), over CXL (about 100 to 300 ns; Pond, ASPLOS 2023, section 2), to that of a fetch over a network.
 const ADDED_NS: [f64; 7] = [50.0, 100.0, 200.0, 350.0, 500.0, 1000.0, 2000.0];
 
@@ -22,7 +22,7 @@ pub(crate) struct CyclesModel {
     pub machine: MachineModel,
     /// Marks that are set on recorded windows when they are read.
     pub marks: RecordMarks,
-    /// Curves in this order: the requested placement, all pages far, the shares of near memory, and last the requested placement at the
+    /// Curves in this order: the requested placement, all pages remote, the shares of local memory, and last the requested placement at the
     /// latencies of fabrics.
     pub curves: Vec<Curve>,
     threads: Vec<ThreadWindows>,
@@ -36,11 +36,11 @@ pub(crate) struct CyclesModel {
 pub(crate) struct ModelDelays {
     /// Threads whose delays add up to the delay of the run.
     pub threads: Vec<ThreadCycles>,
-    /// Time of `threads` with all memory near, including their time in the kernel, in seconds.
+    /// Time of `threads` with all memory local, including their time in the kernel, in seconds.
     pub near_s: SymmetricEstimate,
     /// Part of `near_s` that is in the kernel, in seconds.
     pub kernel_s: f64,
-    /// Time of all threads of the run with all memory near, without their time in the kernel, in seconds.
+    /// Time of all threads of the run with all memory local, without their time in the kernel, in seconds.
     pub user_s: SymmetricEstimate,
     /// Time of all threads of the run in the kernel, in seconds.
     pub system_s: f64,
@@ -143,7 +143,7 @@ fn no_thread() -> Warning {
 
 impl ModelDelays {
     /// Adds up the delays of the programs that the run waits for, which are those that take longest at the point `decisive` of the curves.
-    /// The time of a program is that of its longest thread; with far memory, this may be another thread than without. `None` if there is no
+    /// The time of a program is that of its longest thread; with remote memory, this may be another thread than without. `None` if there is no
     /// thread.
     fn new(
         records: &[&Summary],
@@ -189,7 +189,7 @@ impl ModelDelays {
         ModelDelays::new(records, threads, machine, 0).unwrap()
     }
 
-    /// Returns the processor time, user and system, of all threads of the run with all memory near, in seconds.
+    /// Returns the processor time, user and system, of all threads of the run with all memory local, in seconds.
     pub(crate) fn processor_s(&self) -> SymmetricEstimate {
         self.user_s.plus(self.system_s)
     }
@@ -206,7 +206,7 @@ impl ModelDelays {
 }
 
 /// Returns the delay of one program at a point of the curves, in seconds: the time of the thread that is longest at that point, minus the
-/// time of the thread that is longest with all memory near.
+/// time of the thread that is longest with all memory local.
 fn delay_s<'a>(
     records: &[&Summary],
     near: &ThreadCycles,
@@ -263,7 +263,7 @@ pub(crate) mod tests {
         let adds = ThreadCycles { instructions: 4_000_000_000, ..thread(0, 0, 0.0, 0.0) };
         let threads = [adds, thread(0, 1, 10.0, 0.2)];
         let delays = ModelDelays::new(&[&summary], &threads, &machine(), 1).unwrap();
-        // 2 s of additions; half a second with all memory near, and 3 and 5.5 s with far memory.
+        // 2 s of additions; half a second with all memory local, and 3 and 5.5 s with remote memory.
         assert_eq!((delays.near_s.value, delays.leader().thread), (2.0, 1));
         let extra: Vec<f64> = delays.extra_s.iter().map(|extra| extra.value).collect();
         assert_eq!(extra, [1.0, 3.5]);

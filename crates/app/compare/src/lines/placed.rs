@@ -1,4 +1,4 @@
-//! Placements of a question: rules that decide which pages are in near memory.
+//! Placements of a question: rules that decide which pages are in local memory.
 //!
 //! The recorder decides most placements during the run, at each miss. The hottest pages, and the memory of a name, are known only after the
 //! run has ended. Therefore these placements are marked on the recorded windows when the windows are read.
@@ -12,36 +12,36 @@ use unrack_lines::window::RecordedWindow;
 use unrack_units::nearest::hint;
 use unrack_units::{Bytes, Share};
 
-/// Rule that selects the pages in near memory.
+/// Rule that selects the pages in local memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlacementRule {
     /// No page is near.
     AllFar,
     /// Pages are near and far in turn, in the order of their addresses.
     Interleaved,
-    /// Pages in the order of their first misses, until near memory is full.
+    /// Pages in the order of their first misses, until local memory is full.
     FirstTouch,
     /// Pages with the most misses over the whole run.
     Hottest,
     /// Pages are moved by their use, as Linux does with TPP.
     Tiered,
-    /// Near memory is a cache of far memory.
+    /// Local memory is a cache of remote memory.
     DramCache,
     /// All memory is near, except the memory with this name.
     AllBut(String),
 }
 
 /// Names of the rules.
-const NAMES: [&str; 6] = ["all-far", "interleaved", "first-touch", "hottest", "tiered", "dram-cache"];
-/// Prefix of a rule that names the memory to be far.
-const FAR: &str = "far:";
+const NAMES: [&str; 6] = ["all-remote", "interleaved", "first-touch", "hottest", "tiered", "dram-cache"];
+/// Prefix of a rule that names the memory to be remote. The second one is its former name.
+const REMOTE: [&str; 2] = ["remote:", "far:"];
 /// Bytes of a block of the DRAM cache. `WAYS` is its associativity.
 const GRANULE_BYTES: u64 = 4096;
 const WAYS: u32 = 16;
-/// Instructions between two samplings of far pages. They are the instructions of one second, which is the initial sampling period of Linux,
+/// Instructions between two samplings of remote pages. They are the instructions of one second, which is the initial sampling period of Linux,
 /// if an instruction takes a nanosecond.
 const PERIOD: u64 = 1_000_000_000;
-/// Shares of near memory in a map.
+/// Shares of local memory in a map.
 const SHARES: [f64; 3] = PagePlacement::SHARES;
 
 impl std::str::FromStr for PlacementRule {
@@ -49,18 +49,18 @@ impl std::str::FromStr for PlacementRule {
 
     fn from_str(name: &str) -> Result<PlacementRule, String> {
         Ok(match name {
-            "all-far" => PlacementRule::AllFar,
+            "all-remote" | "all-far" => PlacementRule::AllFar,
             "interleaved" => PlacementRule::Interleaved,
             "first-touch" => PlacementRule::FirstTouch,
             "hottest" => PlacementRule::Hottest,
             "tiered" => PlacementRule::Tiered,
             "dram-cache" => PlacementRule::DramCache,
-            _ => match name.strip_prefix(FAR) {
-                Some("") => return Err("no memory is named: write far:[heap], for instance".into()),
+            _ => match REMOTE.iter().find_map(|prefix| name.strip_prefix(prefix)) {
+                Some("") => return Err("no memory is named: write remote:[heap], for instance".into()),
                 Some(memory) => PlacementRule::AllBut(memory.into()),
                 None => {
                     let known = NAMES.join(", ");
-                    return Err(format!("placements are {known} and far:NAME{}", hint(name, &NAMES)));
+                    return Err(format!("placements are {known} and remote:NAME{}", hint(name, &NAMES)));
                 }
             },
         })
@@ -89,7 +89,7 @@ enum Marked {
 pub(crate) struct PlacementSet {
     /// Name of the requested rule.
     pub rule: String,
-    /// Description of the size of near memory.
+    /// Description of the size of local memory.
     pub local: String,
     /// Placements that the recorder decides. The index of a placement is its bit in the recorded masks.
     pub recorded: Vec<PagePlacement>,
@@ -103,17 +103,17 @@ impl PlacementRule {
     /// Returns the name of the rule.
     pub(crate) fn name(&self) -> String {
         match self {
-            PlacementRule::AllFar => "all-far".into(),
+            PlacementRule::AllFar => "all-remote".into(),
             PlacementRule::Interleaved => "interleaved".into(),
             PlacementRule::FirstTouch => "first-touch".into(),
             PlacementRule::Hottest => "hottest".into(),
             PlacementRule::Tiered => "tiered".into(),
             PlacementRule::DramCache => "dram-cache".into(),
-            PlacementRule::AllBut(memory) => format!("{FAR}{memory}"),
+            PlacementRule::AllBut(memory) => format!("{}{memory}", REMOTE[0]),
         }
     }
 
-    /// Returns whether this rule, with this share of near memory, needs the program's footprint.
+    /// Returns whether this rule, with this share of local memory, needs the program's footprint.
     pub(crate) fn needs_footprint(&self, local: Share) -> bool {
         match self {
             PlacementRule::AllFar | PlacementRule::Hottest | PlacementRule::AllBut(_) => false,
@@ -124,7 +124,7 @@ impl PlacementRule {
         }
     }
 
-    /// Returns this placement, and for comparison all pages far, interleaved pages, and the hottest pages at several shares. `footprint` is
+    /// Returns this placement, and for comparison all pages remote, interleaved pages, and the hottest pages at several shares. `footprint` is
     /// needed if [`PlacementRule::needs_footprint`] returns true.
     ///
     /// # Errors
@@ -159,7 +159,7 @@ impl PlacementSet {
         PlacementSet { rule, local, recorded: Vec::new(), marked: Vec::new(), curves: Vec::new() }
     }
 
-    /// Returns every rule at every share of near memory, for a program with this footprint.
+    /// Returns every rule at every share of local memory, for a program with this footprint.
     ///
     /// # Errors
     /// Never, because the footprint is given.
@@ -182,10 +182,10 @@ impl PlacementSet {
     /// Adds a placement, unless one with the same name exists.
     fn add(&mut self, rule: &PlacementRule, local: Share, footprint: Option<Bytes>) -> Result<(), Error> {
         let name = match (rule, local) {
-            (PlacementRule::AllFar, _) => "all far".into(),
-            (PlacementRule::AllBut(memory), _) => format!("{memory} far"),
-            (_, Share::Fraction(share)) => format!("{:.0} % near, {}", share.get() * 100.0, words(rule)),
-            (_, Share::Size(size)) => format!("{size} near, {}", words(rule)),
+            (PlacementRule::AllFar, _) => "all remote".into(),
+            (PlacementRule::AllBut(memory), _) => format!("{memory} remote"),
+            (_, Share::Fraction(share)) => format!("{:.0} % local, {}", share.get() * 100.0, words(rule)),
+            (_, Share::Size(size)) => format!("{size} local, {}", words(rule)),
         };
         if self.curves.iter().any(|curve| curve.name == name) {
             return Ok(());
@@ -271,7 +271,7 @@ fn words(rule: &PlacementRule) -> String {
     }
 }
 
-/// Returns the share of near memory.
+/// Returns the share of local memory.
 ///
 /// # Errors
 /// If `local` is a size and the footprint is not known.
@@ -282,7 +282,7 @@ fn near_share(local: Share, footprint: Option<Bytes>) -> Result<f64, Error> {
     })
 }
 
-/// Returns the size of near memory in bytes.
+/// Returns the size of local memory in bytes.
 ///
 /// # Errors
 /// If `local` is a share and the footprint is not known.
@@ -305,7 +305,7 @@ pub(crate) struct RecordMarks {
     records: Vec<Vec<(u32, NearMark)>>,
 }
 
-/// Pages that are in near memory according to one bit of the recorded masks.
+/// Pages that are in local memory according to one bit of the recorded masks.
 #[derive(Debug)]
 enum NearMark {
     Hottest(Hottest),
@@ -353,7 +353,7 @@ mod tests {
     fn a_share_and_a_size_become_what_the_recorder_takes() {
         let placed = PlacementRule::Interleaved.placed(share("25%"), None).unwrap();
         assert_eq!(placed.recorded.len(), 6, "25 % interleaved is one of the usual ones");
-        assert_eq!(names(&placed)[..3], ["25 % near, interleaved", "all far", "50 % near, interleaved"]);
+        assert_eq!(names(&placed)[..3], ["25 % local, interleaved", "all remote", "50 % local, interleaved"]);
         assert_eq!(placed.all()[2].1, NearPages::Placement(1));
         let whole = Some(Bytes::new(8 << 20));
         let placed = PlacementRule::FirstTouch.placed(share("50%"), whole).unwrap();
@@ -367,8 +367,8 @@ mod tests {
     #[test]
     fn a_map_has_every_rule_at_every_share() {
         let placed = PlacementSet::map(Bytes::new(1 << 30)).unwrap();
-        assert_eq!((placed.all().len(), placed.recorded.len()), (16, 15), "all far takes no bit");
-        assert!(names(&placed).contains(&"75 % near, DRAM cache".into()));
+        assert_eq!((placed.all().len(), placed.recorded.len()), (16, 15), "all remote takes no bit");
+        assert!(names(&placed).contains(&"75 % local, DRAM cache".into()));
         // The recorder can parse each of the placements.
         for placement in &placed.recorded {
             assert_eq!(placement.to_string().parse::<PagePlacement>().as_ref(), Ok(placement));
@@ -396,12 +396,15 @@ mod tests {
 
     #[test]
     fn rules_are_read_as_they_are_named() {
-        for name in NAMES.into_iter().chain(["far:[heap]", "far:/usr/lib/libstdc++.so.6"]) {
+        for name in NAMES.into_iter().chain(["remote:[heap]", "remote:/usr/lib/libstdc++.so.6"]) {
             assert_eq!(name.parse::<PlacementRule>().unwrap().name(), name);
         }
         let wrong = "hotest".parse::<PlacementRule>().unwrap_err();
         assert!(wrong.contains("did you mean `hottest`"), "{wrong}");
-        assert!("far:".parse::<PlacementRule>().is_err());
+        assert!("remote:".parse::<PlacementRule>().is_err());
+        for (former, name) in [("all-far", "all-remote"), ("far:[heap]", "remote:[heap]")] {
+            assert_eq!(former.parse::<PlacementRule>(), name.parse());
+        }
     }
 
     #[test]

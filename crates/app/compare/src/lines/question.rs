@@ -16,12 +16,12 @@ use unrack_paging::{Input, TimedRun};
 use unrack_record::{AccessUnit, LinesSummary, StartedCommand};
 use unrack_units::Share;
 
-/// Question about a program's slowdown by the latency of far memory: `unrack lines run` and `unrack lines map`.
+/// Question about a program's slowdown by the latency of remote memory: `unrack lines run` and `unrack lines map`.
 #[derive(Debug, Clone)]
 pub struct LinesQuestion {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// Placements of pages in near memory.
+    /// Placements of pages in local memory.
     pub placements: AskedPlacements,
     /// Seed of the sample.
     pub seed: u64,

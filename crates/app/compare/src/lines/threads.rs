@@ -31,7 +31,7 @@ pub(crate) struct ThreadCycles {
     pub misses: u64,
     /// Number of recorded windows of this thread.
     pub windows: usize,
-    /// Cycles per instruction with all memory near.
+    /// Cycles per instruction with all memory local.
     pub near: SymmetricEstimate,
     /// Additional cycles per instruction at each point of the curves.
     pub extra: Vec<SymmetricEstimate>,
@@ -75,7 +75,7 @@ impl ThreadCycles {
         cycles.times(self.instructions as f64 / (machine.core.frequency_ghz * 1e9))
     }
 
-    /// Returns the thread's time with all memory near, without its time in the kernel, in seconds.
+    /// Returns the thread's time with all memory local, without its time in the kernel, in seconds.
     pub(super) fn user_s(&self, machine: &MachineModel) -> SymmetricEstimate {
         self.seconds(self.near, machine)
     }
@@ -89,7 +89,7 @@ impl ThreadCycles {
         machine.kernel_s(summary.system_calls, summary.new_pages) * part
     }
 
-    /// Returns the thread's time with all memory near, including its time in the kernel, in seconds.
+    /// Returns the thread's time with all memory local, including its time in the kernel, in seconds.
     pub(super) fn near_s(&self, records: &[&Summary], machine: &MachineModel) -> SymmetricEstimate {
         self.user_s(machine).plus(self.kernel_s(records, machine))
     }
@@ -109,7 +109,7 @@ impl ThreadCycles {
     }
 }
 
-/// Returns the cycles per instruction with all memory near, and the additional ones in each other lane.
+/// Returns the cycles per instruction with all memory local, and the additional ones in each other lane.
 fn estimates(windows: &[WindowCycles]) -> Result<(SymmetricEstimate, Vec<SymmetricEstimate>), EstimateError> {
     let sample = WindowSample::new(windows);
     let near = sample.cycles_per_instruction(NEAR)?.into();

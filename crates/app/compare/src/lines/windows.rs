@@ -1,6 +1,6 @@
-//! Cycles of the recorded windows: with all memory near, and at each point of each curve.
+//! Cycles of the recorded windows: with all memory local, and at each point of each curve.
 //!
-//! The core model runs 16 lanes (memory configurations) at once. In each pass the first lane has only near memory, and the other lanes are
+//! The core model runs 16 lanes (memory configurations) at once. In each pass the first lane has only local memory, and the other lanes are
 //! points of the curves. The curves take as many passes as they need, each on a separate thread.
 
 use super::instrumented::Instrumented;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use unrack_lines::core::{CoreReplay, CycleAccount, LANES, NearPages, WindowCycles};
 use unrack_lines::summary::Summary;
 
-/// Index of the lane with near memory.
+/// Index of the lane with local memory.
 pub(crate) const NEAR: usize = 0;
 
 /// Placement and latencies of one curve of slowdowns.
@@ -20,7 +20,7 @@ pub(crate) struct Curve {
     /// Placement in words.
     pub placement: String,
     pub pages: NearPages,
-    /// Latencies of far memory, smallest first, in nanoseconds.
+    /// Latencies of remote memory, smallest first, in nanoseconds.
     pub far_ns: Vec<f64>,
 }
 
@@ -33,9 +33,9 @@ pub(crate) struct ThreadWindows {
     pub thread: u32,
     /// Number of instructions that a window represents.
     pub period: u64,
-    /// Cycles by lane of the core model: first near memory, then the points of all curves in order.
+    /// Cycles by lane of the core model: first local memory, then the points of all curves in order.
     pub windows: Vec<WindowCycles>,
-    /// Cycle account of the time with all memory near.
+    /// Cycle account of the time with all memory local.
     pub account: CycleAccount,
 }
 

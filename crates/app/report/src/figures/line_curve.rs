@@ -1,4 +1,4 @@
-//! Slowdown by latency of far memory, with its interval.
+//! Slowdown by latency of remote memory, with its interval.
 
 use unrack_record::{CurvePoint, LinesResult};
 
@@ -20,7 +20,7 @@ pub(crate) fn line_curve(lines: &LinesResult) -> Option<Picture> {
         ratio(last.slowdown),
         nanoseconds(last.latency_ns)
     );
-    Some(Picture::new("line-curve", "Slowdown by latency of far memory", &description, |width| {
+    Some(Picture::new("line-curve", "Slowdown by latency of remote memory", &description, |width| {
         draw(&points, width)
     }))
 }
@@ -44,7 +44,7 @@ fn draw(points: &[LineCurvePoint], width: f64) -> Drawing {
     let height = if width < WIDE { 300.0 } else { 360.0 };
     let most = points.iter().map(|point| point.range[1]).fold(1.0, f64::max);
     let x = ChartAxis::log(
-        "latency of far memory (ns, logarithmic)",
+        "latency of remote memory (ns, logarithmic)",
         points[0].latency_ns,
         points[points.len() - 1].latency_ns,
     );

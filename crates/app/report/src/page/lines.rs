@@ -52,7 +52,7 @@ pub(crate) fn section(prefix: &str, run: &RecordedRun, recorded: &LinesRun) -> P
     }
     section.facts(&[
         ("Memory used", bytes(lines.footprint_bytes)),
-        ("Near memory's latency", nanoseconds(lines.machine_times.near_ns)),
+        ("Local memory's latency", nanoseconds(lines.machine_times.near_ns)),
         ("Frequency", format!("{} GHz", number(lines.machine_times.frequency_ghz))),
     ]);
     for text in [
@@ -80,13 +80,13 @@ fn figures_of(recorded: &LinesRun) -> Vec<Picture> {
 
 fn curve(section: &mut PageSection, lines: &LinesResult) {
     let placement = answer::placement(lines);
-    let first = ColumnGroup { name: "Latency of far memory", term: "line-slowdown", columns: &[] };
+    let first = ColumnGroup { name: "Latency of remote memory", term: "line-slowdown", columns: &[] };
     let asked =
         ColumnGroup { name: &placement, term: "line-slowdown", columns: &["estimate", "95 % interval"] };
     let rows: Vec<Vec<String>> = answer::curve(lines).into_iter().map(Vec::from).collect();
     table(&mut section.body, "Slowdown by latency", &[first, asked], &rows);
     let latencies = answer::latencies(lines);
-    let first = ColumnGroup { name: "Near memory", term: "placement", columns: &[] };
+    let first = ColumnGroup { name: "Local memory", term: "placement", columns: &[] };
     let each = |name| ColumnGroup { name, term: "line-slowdown", columns: &["slowdown"] };
     let groups: Vec<ColumnGroup> =
         [first].into_iter().chain(latencies.iter().map(|name| each(name))).collect();
@@ -98,7 +98,7 @@ fn curve(section: &mut PageSection, lines: &LinesResult) {
         let groups = [
             ColumnGroup { name: "Thread", term: "line-slowdown", columns: &[] },
             ColumnGroup { name: "Recorded", term: "misses", columns: &["instructions", "misses", "windows"] },
-            ColumnGroup { name: "All memory near", term: "line-slowdown", columns: &["time"] },
+            ColumnGroup { name: "All memory local", term: "line-slowdown", columns: &["time"] },
             ColumnGroup { name: "Slowdown", term: "line-slowdown", columns: &["middle", "greatest"] },
         ];
         table(&mut section.body, &caption, &groups, &threads);

@@ -1,4 +1,4 @@
-//! Near and far memory behind the caches of the core model. It computes when a requested line arrives.
+//! Near and remote memory behind the caches of the core model. It computes when a requested line arrives.
 
 use super::parameters::{MemoryLane, MemoryParameters, NearPages};
 use super::time::{LaneTime, LaneTimes};
@@ -19,7 +19,7 @@ pub(super) trait Memory<T: LaneTime> {
     /// Writes a modified line back. No instruction waits for it.
     fn write_back(&mut self, at: T, dispatch: T, line: u64, near: u16);
 
-    /// Loads an entry of a page table, which is always in near memory. Returns the time at which the entry is
+    /// Loads an entry of a page table, which is always in local memory. Returns the time at which the entry is
     /// available.
     fn load_entry(&mut self, at: T) -> T;
 
@@ -77,7 +77,7 @@ impl<T: LaneTime> Channel<T> {
     }
 }
 
-/// The near memory or the far memory of one lane. Reads have one channel and writes another, and all reads and writes
+/// The local memory or the remote memory of one lane. Reads have one channel and writes another, and all reads and writes
 /// also occupy a third, shared channel.
 pub(super) struct Device<T> {
     latency: f32,
@@ -131,9 +131,9 @@ impl<T: LaneTime> Device<T> {
 /// Memory of `N` lanes. Each lane has a separate placement of pages and separate latencies.
 pub(super) struct LaneMemory<const N: usize> {
     lanes: [MemoryLane; N],
-    /// Near memory (index 0) and far memory (index 1) of each lane.
+    /// Local memory (index 0) and remote memory (index 1) of each lane.
     devices: [[Device<LaneTimes<1>>; 2]; N],
-    /// Latency of the near memory of each lane.
+    /// Latency of the local memory of each lane.
     near: LaneTimes<N>,
 }
 
@@ -151,7 +151,7 @@ impl<const N: usize> LaneMemory<N> {
     }
 
     /// Sends a request to the memory of each lane (memory configuration). In a given lane, the request goes to near or
-    /// far memory, according to the placement of the page in that lane.
+    /// remote memory, according to the placement of the page in that lane.
     #[inline]
     fn each(
         &mut self,
@@ -198,7 +198,7 @@ impl<const N: usize> Memory<LaneTimes<N>> for LaneMemory<N> {
 }
 
 impl MemoryLane {
-    /// Returns whether a page is in far memory in this lane. `near` has one bit for each placement of pages, which is
+    /// Returns whether a page is in remote memory in this lane. `near` has one bit for each placement of pages, which is
     /// set if the page is near in that placement.
     #[inline]
     pub(super) fn is_far(&self, near: u16) -> bool {

@@ -1,12 +1,12 @@
 //! Model of an out-of-order core. It computes how many cycles a recorded window of instructions takes if its pages are
-//! in near or far memory.
+//! in near or remote memory.
 //!
 //! | type | job |
 //! |---|---|
 //! | [`CoreReplay`] | executes recorded windows in up to 16 lanes with different placements of pages and latencies |
 //! | [`CycleAccount`] | attributes the cycles of one lane to causes, and states how many of its cache misses overlap |
 //! | [`WindowSample`] | estimates a thread's cycles and slowdown from its windows, with confidence intervals |
-//! | [`FarRequests`] | finds requests to far memory and their dependences; executes windows with given latencies of these requests |
+//! | [`FarRequests`] | finds requests to remote memory and their dependences; executes windows with given latencies of these requests |
 //!
 //! A *lane* is one configuration of memory. The core executes the same window in all lanes simultaneously, so that the
 //! results of two lanes differ only because of their memory.

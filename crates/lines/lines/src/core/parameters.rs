@@ -144,24 +144,24 @@ pub struct CacheLatencies {
     pub second_level_tlb: f32,
 }
 
-/// Memory configuration of one lane: which pages are in near memory, and the latency and bandwidth of near and far
+/// Memory configuration of one lane: which pages are in local memory, and the latency and bandwidth of near and far
 /// memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MemoryLane {
-    /// Pages that are in near memory; all other pages are in far memory.
+    /// Pages that are in local memory; all other pages are in remote memory.
     pub pages: NearPages,
-    /// Parameters of near memory.
+    /// Parameters of local memory.
     pub near: MemoryParameters,
-    /// Parameters of far memory.
+    /// Parameters of remote memory.
     pub far: MemoryParameters,
 }
 
-/// Set of pages that are in near memory in a lane.
+/// Set of pages that are in local memory in a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NearPages {
     /// Every page.
     AllNear,
-    /// No page. Page tables are in near memory nevertheless, because the kernel keeps them in its own memory.
+    /// No page. Page tables are in local memory nevertheless, because the kernel keeps them in its own memory.
     AllFar,
     /// The pages that are near in the recorded placement with this number, 0 to 15.
     Placement(u8),

@@ -1,4 +1,4 @@
-//! Requests of a window to far memory, for the simulation of a network. This module finds the requests and their
+//! Requests of a window to remote memory, for the simulation of a network. This module finds the requests and their
 //! dependences, and computes the window's duration for given latencies of its requests.
 //!
 //! ```text
@@ -18,7 +18,7 @@ use super::time::{LaneTime, LaneTimes, NO_REQUEST, TracedTime};
 use crate::instruction::CodeBlock;
 use crate::window::RecordedWindow;
 
-/// Point in time, relative to a reference point. The reference point is the completion of a request to far memory, or
+/// Point in time, relative to a reference point. The reference point is the completion of a request to remote memory, or
 /// the window's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct After {
@@ -29,7 +29,7 @@ pub struct After {
     pub gap_ps: u64,
 }
 
-/// Request for a line in far memory.
+/// Request for a line in remote memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineRequest {
     /// Time at which the core issues the request.
@@ -41,7 +41,7 @@ pub struct LineRequest {
     pub is_write_back: bool,
 }
 
-/// Requests of a window to far memory, in program order.
+/// Requests of a window to remote memory, in program order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowRequests {
     /// Far requests. Each request depends on an earlier request or on the window's start.
@@ -60,7 +60,7 @@ pub struct FarRequests {
 
 impl FarRequests {
     /// Creates a core model for one memory configuration. `lane` determines which pages are far, and the latency of all
-    /// requests to far memory in a trace. The intervals (bandwidth limits) of the lane's far memory are ignored,
+    /// requests to remote memory in a trace. The intervals (bandwidth limits) of the lane's remote memory are ignored,
     /// because the simulated network limits the bandwidth.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl FarRequests {
         Ok(FarRequests { tracer, player, parameters: parameters.clone(), program: Program::default() })
     }
 
-    /// Returns the requests of a window to far memory, including those of its lead (the first instructions, whose
+    /// Returns the requests of a window to remote memory, including those of its lead (the first instructions, whose
     /// cycles are not counted). `blocks` are the code blocks of the recording.
     ///
     /// # Panics
@@ -98,7 +98,7 @@ impl FarRequests {
         WindowRequests { requests: std::mem::take(&mut memory.requests), end }
     }
 
-    /// Returns the cycles that a window takes if its requests to far memory have the given latencies. The cycles of the
+    /// Returns the cycles that a window takes if its requests to remote memory have the given latencies. The cycles of the
     /// window's lead do not count. `latencies` contains one latency for each far request, in cycles from the request's
     /// issue. The latencies of write-backs have no effect.
     ///

@@ -1,4 +1,4 @@
-//! Oracle placement: the hottest pages of a run are in near memory. The oracle knows the heat of each page over the
+//! Oracle placement: the hottest pages of a run are in local memory. The oracle knows the heat of each page over the
 //! whole run in advance.
 //!
 //! Pages are ordered by their number of misses, because accesses wait for misses. Between pages with equal numbers of
@@ -11,7 +11,7 @@
 use super::{HeatTables, RangeHeat};
 use crate::window::RecordedWindow;
 
-/// Address ranges that the oracle places in near memory, because no other ranges are hotter.
+/// Address ranges that the oracle places in local memory, because no other ranges are hotter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hottest {
     range_bytes: u64,
@@ -20,7 +20,7 @@ pub struct Hottest {
 }
 
 impl Hottest {
-    /// Chooses the hottest address ranges of a run, as many as fit into a near memory of `near_bytes` bytes. Of equally
+    /// Chooses the hottest address ranges of a run, as many as fit into a local memory of `near_bytes` bytes. Of equally
     /// hot ranges, the function prefers those with lower addresses.
     pub fn new(heat: &HeatTables, near_bytes: u64) -> Hottest {
         let count = near_bytes.checked_div(heat.range_bytes).unwrap_or(0) as usize;
@@ -32,7 +32,7 @@ impl Hottest {
         Hottest { range_bytes: heat.range_bytes.max(1), near }
     }
 
-    /// Returns whether the page that contains `address` is in near memory.
+    /// Returns whether the page that contains `address` is in local memory.
     pub fn is_near(&self, address: u64) -> bool {
         self.near.binary_search(&(address & !(self.range_bytes - 1))).is_ok()
     }

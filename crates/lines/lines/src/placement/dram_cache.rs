@@ -1,21 +1,21 @@
-//! Near memory that the hardware manages as a cache of far memory (DRAM cache).
+//! Local memory that the hardware manages as a cache of remote memory (DRAM cache).
 //!
-//! The cache copies memory in granules, which are aligned groups of lines. If near memory contains the granule of a
-//! read, near memory serves the read. Otherwise far memory serves it, and the granule is copied to near memory, as in
-//! DRack's DRAM cache (Zhang et al., USENIX ATC 2025). A write-back from the last-level cache goes to near memory if
-//! near memory contains its granule, and to far memory otherwise.
+//! The cache copies memory in granules, which are aligned groups of lines. If local memory contains the granule of a
+//! read, local memory serves the read. Otherwise remote memory serves it, and the granule is copied to local memory, as in
+//! DRack's DRAM cache (Zhang et al., USENIX ATC 2025). A write-back from the last-level cache goes to local memory if
+//! local memory contains its granule, and to remote memory otherwise.
 
 use crate::cache::{Cache, MODIFIED};
 
-/// Near memory as a cache of far memory, with counts of the copied granules.
+/// Local memory as a cache of remote memory, with counts of the copied granules.
 #[derive(Clone, Debug)]
 pub(super) struct DramCache {
     cache: Cache,
     /// Binary logarithm of the bytes of a granule.
     granule: u32,
-    /// Number of modified granules that were evicted from near memory.
+    /// Number of modified granules that were evicted from local memory.
     written: u64,
-    /// Number of granules that were copied to near memory.
+    /// Number of granules that were copied to local memory.
     brought: u64,
 }
 
@@ -27,8 +27,8 @@ impl DramCache {
         DramCache { cache: Cache::shared(sets, ways), granule, written: 0, brought: 0 }
     }
 
-    /// Reads a line. If near memory does not contain the line's granule, the granule is copied there. Returns whether
-    /// near memory already contained the granule.
+    /// Reads a line. If local memory does not contain the line's granule, the granule is copied there. Returns whether
+    /// local memory already contained the granule.
     pub(super) fn read(&mut self, address: u64) -> bool {
         let granule = address >> self.granule;
         if self.cache.touch(granule).is_some() {
@@ -40,16 +40,16 @@ impl DramCache {
         false
     }
 
-    /// Writes a line back. Returns whether near memory contained the line's granule.
+    /// Writes a line back. Returns whether local memory contained the line's granule.
     pub(super) fn write(&mut self, address: u64) -> bool {
         let granule = self.cache.touch(address >> self.granule);
         granule.map(|flags| *flags |= MODIFIED).is_some()
     }
 
-    /// Removes a 4 KiB page from near memory without writing it back, even if it is modified.
+    /// Removes a 4 KiB page from local memory without writing it back, even if it is modified.
     pub(super) fn forget(&mut self, page: u64) {
         let (first, end) = (page << 12 >> self.granule, ((page + 1) << 12).div_ceil(1 << self.granule));
-        // A granule larger than a page stays in near memory, because it may also contain pages that are still in use.
+        // A granule larger than a page stays in local memory, because it may also contain pages that are still in use.
         if self.granule <= 12 {
             (first..end).for_each(|granule| _ = self.cache.remove(granule));
         }
@@ -60,7 +60,7 @@ impl DramCache {
         (self.brought, self.written) = (0, 0);
     }
 
-    /// Returns the number of bytes that were copied into near memory, and the number of modified bytes that were
+    /// Returns the number of bytes that were copied into local memory, and the number of modified bytes that were
     /// evicted from it. The lines that the program requested are not included.
     pub(super) fn moved_bytes(&self) -> [u64; 2] {
         [self.brought << self.granule, self.written << self.granule]

@@ -1,4 +1,4 @@
-//! Placements of pages in near and far memory. All placements of a run are evaluated at each access that misses all
+//! Placements of pages in local and remote memory. All placements of a run are evaluated at each access that misses all
 //! caches.
 
 mod dram_cache;
@@ -19,36 +19,36 @@ pub const PLACEMENTS: usize = 16;
 /// Placement of a program's 4 KiB pages. Its textual form is a name with parameters, for example `interleaved:0.5`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PagePlacement {
-    /// All pages are in near memory.
+    /// All pages are in local memory.
     AllNear,
-    /// All pages are in far memory.
+    /// All pages are in remote memory.
     AllFar,
-    /// Near and far pages alternate, so that any sequence of successive pages contains about the given share of near
+    /// Near and remote pages alternate, so that any sequence of successive pages contains about the given share of near
     /// pages.
     Interleaved {
-        /// Share of near pages, 0 to 1.
+        /// Share of local pages, 0 to 1.
         near_share: f64,
     },
-    /// Pages are placed in near memory in the order of their first misses until near memory is full. All later pages
+    /// Pages are placed in local memory in the order of their first misses until local memory is full. All later pages
     /// are far.
     FirstTouch {
-        /// Size of near memory, in bytes.
+        /// Size of local memory, in bytes.
         near_bytes: u64,
     },
-    /// The kernel moves pages between near and far memory according to their use, as Linux does with TPP (Maruf et al.,
+    /// The kernel moves pages between local and remote memory according to their use, as Linux does with TPP (Maruf et al.,
     /// ASPLOS 2023).
     Tiered {
-        /// Size of near memory, in bytes.
+        /// Size of local memory, in bytes.
         near_bytes: u64,
-        /// Number of instructions, of all threads together, between two samplings of far pages by the kernel. Linux
+        /// Number of instructions, of all threads together, between two samplings of remote pages by the kernel. Linux
         /// initially samples once per second (`numa_balancing_scan_period_min_ms`).
         period: u64,
     },
-    /// Near memory is a hardware-managed cache of far memory, as in DRack (Zhang et al., USENIX ATC 2025, section 5.2).
+    /// Local memory is a hardware-managed cache of remote memory, as in DRack (Zhang et al., USENIX ATC 2025, section 5.2).
     DramCache {
-        /// Size of near memory, in bytes.
+        /// Size of local memory, in bytes.
         near_bytes: u64,
-        /// Size of a granule, which is the unit that is copied to near memory, in bytes. It is a power of two of at
+        /// Size of a granule, which is the unit that is copied to local memory, in bytes. It is a power of two of at
         /// least 64.
         granule_bytes: u64,
         /// Associativity: number of granules per set.
@@ -61,11 +61,11 @@ pub enum PagePlacement {
 }
 
 impl PagePlacement {
-    /// Default shares of near memory in the total memory of a program.
+    /// Default shares of local memory in the total memory of a program.
     pub const SHARES: [f64; 3] = [0.25, 0.5, 0.75];
 
-    /// Returns the default placements: all pages near, all pages far, and interleaved pages with each default share of
-    /// near pages. If the program's footprint (in bytes) is known, first-touch placements are added, whose near
+    /// Returns the default placements: all pages near, all pages remote, and interleaved pages with each default share of
+    /// local pages. If the program's footprint (in bytes) is known, first-touch placements are added, whose near
     /// memories have the default shares of the footprint.
     pub fn usual(footprint: Option<u64>) -> Vec<PagePlacement> {
         let interleaved = Self::SHARES.map(|near_share| PagePlacement::Interleaved { near_share });
@@ -92,13 +92,13 @@ pub(crate) struct Placements {
     has_moving: bool,
 }
 
-/// Amount of memory that a placement has copied between near and far memory, in addition to the lines that the program
+/// Amount of memory that a placement has copied between local and remote memory, in addition to the lines that the program
 /// requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MovedBytes {
-    /// Number of bytes copied to near memory: promoted pages, or granules that were copied into a DRAM cache.
+    /// Number of bytes copied to local memory: promoted pages, or granules that were copied into a DRAM cache.
     pub into_near_bytes: u64,
-    /// Number of bytes copied to far memory: demoted pages, or modified granules that were evicted from a DRAM cache.
+    /// Number of bytes copied to remote memory: demoted pages, or modified granules that were evicted from a DRAM cache.
     pub out_of_near_bytes: u64,
     /// Number of hint faults: accesses that entered the kernel because the kernel had unmapped the page in order to
     /// sample accesses to it.
@@ -115,10 +115,10 @@ pub(crate) enum AccessKind {
 #[derive(Clone, Debug)]
 enum State {
     Constant(bool),
-    /// Share of near pages, in units of 2^-32. Page `n` is near if the whole part of `(n + 1) * share` is greater than
+    /// Share of local pages, in units of 2^-32. Page `n` is near if the whole part of `(n + 1) * share` is greater than
     /// the whole part of `n * share`.
     Interleaved(u64),
-    /// Near pages, far pages, and the capacity of near memory in pages. A page stays in near or far memory until the
+    /// Near pages, remote pages, and the capacity of local memory in pages. A page stays in near or remote memory until the
     /// program releases it, because Linux does not move pages without tiering.
     FirstTouch {
         near: HashSet<u64>,
@@ -240,7 +240,7 @@ impl State {
         })
     }
 
-    /// Returns whether the placement can move pages between near and far memory during a run.
+    /// Returns whether the placement can move pages between local and remote memory during a run.
     fn is_moving(&self) -> bool {
         matches!(self, State::Tiered(_) | State::DramCache(_))
     }

@@ -1,12 +1,12 @@
-//! Tiered memory: model of a kernel that moves pages between near and far memory according to their use, as TPP does.
+//! Tiered memory: model of a kernel that moves pages between local and remote memory according to their use, as TPP does.
 //!
 //! Maruf et al., "TPP: Transparent Page Placement for CXL-Enabled Tiered-Memory", ASPLOS 2023, section 5:
-//! - The kernel allocates new pages in near memory. When less than a given share of near memory is free (*demotion
+//! - The kernel allocates new pages in local memory. When less than a given share of local memory is free (*demotion
 //!   watermark*, `demote_scale_factor` of 2 %), the kernel demotes pages from the end of the inactive list to far
 //!   memory until that share is free again.
-//! - The kernel periodically scans far pages and unmaps them. The next access to an unmapped page is a *hint fault*.
-//!   The kernel does not scan near pages.
-//! - A hint fault promotes its page to near memory if the page is on the active list. If the page is on the inactive
+//! - The kernel periodically scans remote pages and unmaps them. The next access to an unmapped page is a *hint fault*.
+//!   The kernel does not scan local pages.
+//! - A hint fault promotes its page to local memory if the page is on the active list. If the page is on the inactive
 //!   list, the hint fault moves it to the active list instead. Therefore a page is promoted at its second hint fault.
 //!
 //! The lists follow Linux (`mm/vmscan.c`). A new page is put on the inactive list. A page at the end of the inactive
@@ -21,9 +21,9 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-/// Reciprocal of the share of near memory that demotion keeps free (2 %).
+/// Reciprocal of the share of local memory that demotion keeps free (2 %).
 const FREE: u64 = 50;
-/// Maximum number of far pages that the kernel samples per period. Together, these pages have 256 MiB, which is Linux's
+/// Maximum number of remote pages that the kernel samples per period. Together, these pages have 256 MiB, which is Linux's
 /// `numa_balancing_scan_size`.
 const SAMPLED: usize = 1 << 16;
 
@@ -44,7 +44,7 @@ struct Page {
     entry: u64,
 }
 
-/// List of near pages, each with the number of its list entry. The page that was put on the list last is at the front.
+/// List of local pages, each with the number of its list entry. The page that was put on the list last is at the front.
 type TieredList = VecDeque<(u64, u64)>;
 
 /// State of tiered memory.
@@ -54,7 +54,7 @@ pub(super) struct Tiered {
     far: BTreeSet<u64>,
     active: TieredList,
     inactive: TieredList,
-    /// Number of near pages on the inactive list (index 0) and on the active list (index 1).
+    /// Number of local pages on the inactive list (index 0) and on the active list (index 1).
     lengths: [u64; 2],
     capacity: u64,
     entries: u64,
@@ -76,7 +76,7 @@ pub(super) struct Moves {
 }
 
 impl Tiered {
-    /// Creates tiered memory without pages. Near memory has room for `capacity` pages.
+    /// Creates tiered memory without pages. Local memory has room for `capacity` pages.
     pub(super) fn new(capacity: u64, period: u64) -> Tiered {
         Tiered {
             pages: HashMap::new(),
@@ -104,7 +104,7 @@ impl Tiered {
     }
 
     /// Handles the use of a page. If the page is unmapped for sampling, the use causes a hint fault, which may promote
-    /// the page. Returns whether the page was in near memory before.
+    /// the page. Returns whether the page was in local memory before.
     pub(super) fn use_page(&mut self, number: u64) -> bool {
         let Some(page) = self.pages.get_mut(&number) else { return self.allocate(number) };
         page.is_used = true;
@@ -129,7 +129,7 @@ impl Tiered {
         }
     }
 
-    /// Advances time to `instructions` executed instructions, and samples far pages if a period has ended.
+    /// Advances time to `instructions` executed instructions, and samples remote pages if a period has ended.
     pub(super) fn advance(&mut self, instructions: u64) {
         if instructions < self.next_sampling {
             return;
@@ -152,7 +152,7 @@ impl Tiered {
         self.capacity - self.lengths[0] - self.lengths[1]
     }
 
-    /// Allocates a new page. Returns whether it is in near memory.
+    /// Allocates a new page. Returns whether it is in local memory.
     fn allocate(&mut self, number: u64) -> bool {
         let is_near = self.free() > 0;
         let page = Page { is_near, is_active: false, is_used: false, is_sampled: false, entry: 0 };
@@ -206,7 +206,7 @@ impl Tiered {
         self.demote();
     }
 
-    /// Demotes pages to far memory until the required share of near memory is free.
+    /// Demotes pages to remote memory until the required share of local memory is free.
     fn demote(&mut self) {
         let wanted = self.capacity.div_ceil(FREE);
         while self.free() < wanted {
@@ -315,8 +315,8 @@ mod tests {
     }
 
     proptest! {
-        /// Near memory never holds more pages than its capacity minus the watermark, and the lists hold exactly the
-        /// near pages.
+        /// Local memory never holds more pages than its capacity minus the watermark, and the lists hold exactly the
+        /// local pages.
         #[test]
         fn pages_are_in_one_place(
             capacity in 0u64..40,

@@ -152,7 +152,7 @@ pub enum ProcessorError {
     /// There are more than 16 placements, so that masks do not have a bit for each of them.
     #[error("{0} placements, but up to 16 are decided at once")]
     Placements(usize),
-    /// The share of near pages is not 0 to 1.
+    /// The share of local pages is not 0 to 1.
     #[error("near share {0}, but must be 0 to 1")]
     Share(String),
     /// A DRAM cache has an impossible size.

@@ -15,7 +15,7 @@ pub enum RecordingError {
     #[error("not a recording of loads and stores: it does not begin with \"unracklw\"")]
     Foreign,
     /// The file has another version of the format.
-    #[error("recording of version {found}, while this program reads version 1: record it again")]
+    #[error("recording of version {found}, while this program reads version {}: record it again", super::VERSION)]
     Version {
         /// Version of the file.
         found: u32,

@@ -81,7 +81,7 @@ pub(crate) fn summary() -> LinesSummary {
         kernel_s: Some(0.1),
         predicted_processor_s: known(2.375, 2.3, 2.45),
         curve: placed("").curve,
-        placements: ["all far", "50 % near, hottest"].map(placed).to_vec(),
+        placements: ["all remote", "50 % local, hottest"].map(placed).to_vec(),
         stalls: Some(StallShares {
             memory: 0.5,
             caches: 0.2,

@@ -130,7 +130,7 @@ impl<T: LaneTime, M: Memory<T>, W: CoreObserver<T>> CoreModel<T, M, W> {
         if access.walk == WalkLoads::default() { address } else { self.walk_tables(access, address, waited) }
     }
 
-    /// Walks the page tables, which are in near memory. The loads of a walk depend on one another, so the latencies of
+    /// Walks the page tables, which are in local memory. The loads of a walk depend on one another, so the latencies of
     /// the levels that serve them add up.
     #[cold]
     fn walk_tables(&mut self, access: &LineAccess, address: T, waited: &mut WaitCause) -> T {

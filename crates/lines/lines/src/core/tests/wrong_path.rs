@@ -82,7 +82,7 @@ fn an_unknown_wrong_way_makes_nothing_early() {
     assert!(cycles >= f64::from(LATENCY), "{cycles} cycles");
 }
 
-/// Lanes are apart: near memory, for which no branch waits long, is as fast alone as beside far memory.
+/// Lanes are apart: local memory, for which no branch waits long, is as fast alone as beside remote memory.
 #[test]
 fn lanes_do_not_mix() {
     let (blocks, window) = probes(register(2), register(3));
