@@ -253,7 +253,8 @@ impl PlacementSet {
             let known = run.named(|summary| &summary.mappings);
             let known: Vec<&str> = known.iter().map(|named| named.name.as_str()).take(10).collect();
             let text = format!(
-                "--placement {FAR}{memory}: memory was asked for nothing of this name; names are: {}",
+                "--placement {}{memory}: memory of this name had no miss; names are: {}",
+                REMOTE[0],
                 known.join("; ")
             );
             return Err(Error::Failed(text));

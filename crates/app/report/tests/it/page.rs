@@ -113,13 +113,13 @@ fn words_are_explained_for_what_was_done() {
     for link in document.descendants().filter_map(|node| node.attribute("href")) {
         assert!(link.strip_prefix('#').is_some_and(|id| ids.contains(&id)), "{link} leads nowhere");
     }
-    assert!(page.contains("No memory was made far") && !page.contains("real pages are made remote"));
+    assert!(page.contains("No memory was really remote") && !page.contains("real pages are made remote"));
     assert!(
         page.contains("1.90\u{a0}s, 100\u{a0}ms of it in the kernel (2.38\u{a0}s of processor time)"),
         "{page}"
     );
     let pages = compare_page("terms-pages");
-    assert!(pages.contains("real pages are made remote") && !pages.contains("No memory was made far"));
+    assert!(pages.contains("real pages are made remote") && !pages.contains("No memory was really remote"));
 }
 
 #[test]

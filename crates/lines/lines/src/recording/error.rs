@@ -15,7 +15,10 @@ pub enum RecordingError {
     #[error("not a recording of loads and stores: it does not begin with \"unracklw\"")]
     Foreign,
     /// The file has another version of the format.
-    #[error("recording of version {found}, while this program reads version {}: record it again", super::VERSION)]
+    #[error(
+        "recording of version {found}, while this program reads version {}: record it again",
+        super::VERSION
+    )]
     Version {
         /// Version of the file.
         found: u32,
