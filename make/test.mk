@@ -22,7 +22,8 @@ test: rust debian
 	$(call say,building everything for tests; lints)
 	@$(MAKE) --jobs 2 test-build lint-rest
 	$(call say,testing the crates)
-	@$(rtl_small) cargo test -q --workspace --profile ci -- --skip silence::
+	@$(rtl_small) cargo test -q --workspace --profile ci --lib --bins --tests --examples -- --skip silence::
+	@cargo test -q --profile ci --doc $(addprefix -p unrack-,$(with_doctests))
 	$(call say,testing silent peers and all interleavings of lock-free code)
 	@$(MAKE) --jobs 2 test-silence models
 	$(call say,testing Python and real programs)
@@ -36,6 +37,9 @@ test: rust debian
 		echo "skipped, because this machine lacks something:"; \
 		sort -u $(skips) | sed 's/^/  /'; \
 	fi
+
+# Crates whose documentation has examples. Looking for examples in the others takes minutes.
+with_doctests := compare kv lend rpc
 
 .PHONY: test-build
 test-build:
