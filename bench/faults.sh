@@ -4,6 +4,8 @@
 #
 #   faults.sh [MEMORY] [LOCAL%]       (default 256MiB 25%)
 #
+# The lines "floor" are pagers of a hundred lines that only move pages (floor.c): they show the cost of the kernel's interface itself.
+#
 # All measurements run the same program, `unrack-stress touch`: each pass touches one word of every page, in the same
 # random order, so that with a small local share every touch is a fetch. Two more lines show the overhead when all
 # memory is local. On a noisy machine, compare the minimum of the passes.
@@ -47,18 +49,28 @@ touch_it() {
     "$@" "$UNRACK_STRESS" touch --memory "$memory" "$threads" --json
 }
 
+# floor KIND THREADS: runs a pager that only moves pages.
+floor() {
+    [[ -x $dir/floor ]] || cc -O2 -pthread "$root/bench/floor.c" -o "$dir/floor" || return
+    "$dir/floor" "$1" "${memory%MiB}" "${percent%\%}" "$2"
+}
+
 free=(--latency 0ns --bandwidth 10000Gbps)
 paged() { touch_it "$unrack" run "${free[@]}" "$@" --; }
 
 echo "$memory, $percent local, one word of each page written in random order"
 line "zram swap" "$root/bench/zram.sh" "$memory" "$percent"
+line "floor, blocking" floor blocking 1
 line "unrack, blocking" paged --local "$percent"
+line "floor, SIGBUS" floor sigbus 1
 if "$unrack" run --help 2> /dev/null | grep -q -e --fast; then
     line "unrack, fast" paged --fast --local "$percent"
 fi
 # Two threads that fault at the same time: the time that each waits per page.
 line "zram swap, two threads" "$root/bench/zram.sh" "$memory" "$percent" --threads 2
+line "floor, blocking, two threads" floor blocking 2
 line "unrack, blocking, two threads" touch_it --threads=2 "$unrack" run "${free[@]}" --local "$percent" --
+line "floor, SIGBUS, two threads" floor sigbus 2
 line "unrack, fast, two threads" touch_it --threads=2 "$unrack" run "${free[@]}" --fast --local "$percent" --
 # Pages in sequential order, which Unrack and the kernel can both fetch ahead of the thread.
 in_order() { "$@" "$UNRACK_STRESS" touch --memory "$memory" --order sequential --json; }

@@ -36,7 +36,7 @@ soak: setup build
 	UNRACK_SOCKET_SEED=$$RANDOM UNRACK_SOCKET_SEEDS=$(soak_socket_seeds) cargo test -q --profile ci -p unrack-socket --test it fuzz::
 	UNRACK=$(release)/unrack UNRACK_INSTALL=$$((EUID == 0)) tests/sockets/programs.sh
 	cargo build -q --profile ci -p unrack-preload
-	cargo test -q --workspace --profile ci --test it -- --test-threads 1 --ignored swap:: fast_books:: agent:: ahead:: compare:: guests:: lines:: pid:: seat::
+	cargo test -q --workspace --profile ci --test it -- --test-threads 1 --ignored swap:: fast_books:: agent:: ahead:: compare:: guests:: lines:: pid:: placeholder::
 	UNRACK_RUN_KILLS=$(soak_run_kills) UNRACK_RUN_KILLS_SEED=$$RANDOM \
 		cargo test -q --profile ci -p unrack-cli --test it random_kills
 

@@ -35,7 +35,7 @@ pub struct Messages {
     pub large: f64,
 }
 
-/// Most bytes of the file.
+/// Maximum bytes of the file.
 const MOST_BYTES: u64 = 1 << 16;
 /// Longest plausible time of a message: one second. A file with a longer time is rejected.
 const LONGEST_NS: f64 = 1e9;

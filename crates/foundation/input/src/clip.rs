@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Most characters of an input that an error quotes.
+/// Maximum number of characters of an input that an error quotes.
 pub const WIDTH: usize = 80;
 /// Number of characters that are kept from the end of a longer text.
 const TAIL: usize = 20;

@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Most bytes that are read of a file of keys. The list of trusted keys may have ten thousand lines.
+/// Maximum bytes that are read of a file of keys. The list of trusted keys may have ten thousand lines.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Access that other users must not have.

@@ -36,7 +36,7 @@ impl Read for Socket {
     }
 }
 
-/// Most bytes that are read from a socket at once.
+/// Maximum bytes that are read from a socket at once.
 const INCOMING: usize = 64 << 10;
 /// Longest time for which a refused peer may read the reason.
 const FAREWELL: Duration = Duration::from_millis(500);

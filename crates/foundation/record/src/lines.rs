@@ -29,8 +29,8 @@ pub struct LinesResult {
     /// Part of `predicted_near_s` that is spent in the kernel, computed from the number of system calls and new pages; `None` if cycles are
     /// withheld.
     pub kernel_s: Option<f64>,
-    /// Processor time in seconds that the model predicts with all memory local, for all threads and processes, user and system: the quantity
-    /// that [`NativeTimes::processor`] measures.
+    /// Processor time in seconds that the model predicts with all memory local, for all threads and processes, user and system: the
+    /// quantity that [`NativeTimes::processor`] measures.
     pub predicted_processor_s: Stated,
     /// Slowdown by latency of remote memory, smallest latency first; empty if cycles are withheld.
     pub curve: Vec<CurvePoint>,

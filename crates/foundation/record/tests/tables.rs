@@ -155,7 +155,7 @@ fn a_trace_out_of_order_is_refused_by_the_writer() {
     let message = writer.push(fetch(4)).unwrap_err().to_string();
     assert!(message.ends_with("row 1: a trace is sorted by time, but `t_ns` 4 follows 5"), "{message}");
     let waited = trace::Row { kind: trace::Kind::WriteBack, ..fetch(6) };
-    assert!(writer.push(waited).unwrap_err().to_string().contains("nobody waits for a write-back"));
+    assert!(writer.push(waited).unwrap_err().to_string().contains("no thread waits for a write-back"));
     writer.push(fetch(6)).unwrap();
     drop(writer);
     assert!(!file.path.exists(), "an unfinished table has no name");

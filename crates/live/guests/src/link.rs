@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Most frames that may wait for the process that started a program: those of three streams, and answers to signals.
+/// Maximum number of frames that may wait for the process that started a program: those of three streams, and answers to signals.
 const MOST_WAITING: usize = 5 * WINDOW;
 
 /// Connection with a guest.

@@ -232,8 +232,8 @@ impl Rack {
 const STATE: &str = "rack.json";
 /// Folder in which `ip netns` keeps namespaces.
 const NAMES: &str = "/run/netns";
-/// Most rounds of waiting. Several are needed because a killed process may have started another one, and because building a rack takes
-/// seconds.
+/// Maximum number of rounds of waiting. Several are needed because a killed process may have started another one, and because building a
+/// rack takes seconds.
 const MOST_ROUNDS: u32 = 500;
 const ROUND: Duration = Duration::from_millis(20);
 

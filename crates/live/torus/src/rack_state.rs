@@ -51,7 +51,7 @@ static FILES: RackFiles = RackFiles {
 /// Interval at which a rack checks that its folder exists.
 const LOOK_AFTER: Duration = Duration::from_secs(5);
 const BROKEN: &str = "a run before this one broke the rack: take it down, and up again";
-/// Most bytes of requests that are read from one connection: ten million flows.
+/// Maximum bytes of requests that are read from one connection: ten million flows.
 const MOST_BYTES: u64 = 1 << 30;
 
 impl RackState {

@@ -64,7 +64,7 @@ pub struct LiveReport {
     /// Bytes that each data packet found in the queue ahead of it, at each link.
     #[serde(with = "recorded")]
     pub queue_bytes: Histogram<u64>,
-    /// Most bytes that a data packet found in the queue ahead of it, by link.
+    /// Maximum bytes that a data packet found in the queue ahead of it, by link.
     pub most_queued: Vec<u64>,
     /// Time that packets waited for a thread after they were due, in ns. This is the delay that the emulation adds to each hop.
     #[serde(with = "recorded")]

@@ -72,7 +72,7 @@ pub(crate) struct Queues {
 
 /// Time that a source waits if the thread at a link's other end is late.
 const REST: Time = Time::from_us(100);
-/// Most packets kept for reuse.
+/// Maximum number of packets kept for reuse.
 const MOST_SPARE: usize = 4_096;
 
 impl LinkSite {

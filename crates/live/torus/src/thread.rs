@@ -123,7 +123,7 @@ pub(crate) const NOT_WORTH_SLEEPING: Time = Time::from_us(10);
 /// Time for which a thread that had work looks for more before it sleeps, if there is a core for each thread. It is about as long as a
 /// wakeup by another thread takes.
 const LOOKS_FOR: Time = Time::from_us(50);
-/// Most packets taken from one link before the other links have their turn.
+/// Maximum number of packets taken from one link before the other links have their turn.
 const MOST_AT_ONCE: usize = 32;
 
 impl Worker {

@@ -40,6 +40,6 @@ pub use error::Error;
 pub use node::{Listen, Options, RunningNode};
 pub use statistics::Statistics;
 
-/// Most bytes that a session takes in addition to the pages that it is charged for: its input and output buffers, its thread and the state
-/// of TLS. The index of its pages is not included ([`pages::INDEX_BYTES`]).
+/// Maximum bytes that a session takes in addition to the pages that it is charged for: its input and output buffers, its thread and the
+/// state of TLS. The index of its pages is not included ([`pages::INDEX_BYTES`]).
 pub const SESSION_BYTES: usize = stream::INPUT_BYTES + stream::OUTPUT_BYTES + (128 << 10);

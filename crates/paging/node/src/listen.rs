@@ -41,7 +41,7 @@ pub(crate) enum Stream {
     Unix(Arc<UnixStream>),
 }
 
-/// Most connections that may wait to be accepted.
+/// Maximum number of connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
 
 impl Listener {

@@ -18,10 +18,11 @@ use unrack_keys::{EncryptionPolicy, Keys};
 use unrack_units::{Bytes, Share};
 use unrack_wire::{PAGE, PATIENCE, PageTransport};
 
-/// Most sessions of a node. It is twice the number of processes of a run, so that half of the sessions is enough for any single client.
+/// Maximum number of sessions of a node. It is twice the number of processes of a run, so that half of the sessions is enough for any
+/// single client.
 const MOST_SESSIONS: usize = 2048;
 const MOST_SESSIONS_OF_A_CLIENT: usize = MOST_SESSIONS / 2;
-/// Most refused connections that are answered at the same time. Further refused connections are closed without an answer.
+/// Maximum refused connections that are answered at the same time. Further refused connections are closed without an answer.
 const MOST_FAREWELLS: usize = 32;
 /// Longest time for sessions to end after the node was asked to stop.
 const ENDING_TIME: Duration = Duration::from_secs(1);
@@ -38,7 +39,7 @@ pub const USUAL_SHARE: &str = "50%";
 pub struct Options {
     pub listen: Listen,
     pub capacity: Bytes,
-    /// Most memory of one client, over all its sessions. With keys, a client is identified by its key; without keys, by its address or
+    /// Maximum memory of one client, over all its sessions. With keys, a client is identified by its key; without keys, by its address or
     /// user.
     pub per_client: Share,
     /// Pages of an extent. If an eighth of a client's share is less, that is used.

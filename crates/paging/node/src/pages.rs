@@ -18,8 +18,8 @@ pub type Page = [u8; PAGE];
 /// Pages of a block, which is mapped at once: 256 KiB. With smaller blocks, a node of 16 GiB with many short sessions would need more
 /// mappings than a process may have (65,530).
 pub const BLOCK: usize = 64;
-/// Most bytes of index per page. An entry of 8 bytes in a table that is at least three sixteenths full needs 43 bytes; half as much again
-/// is needed while the table grows or shrinks; and a page of ids per block adds 64 bytes per page.
+/// Maximum bytes of index per page. An entry of 8 bytes in a table that is at least three sixteenths full needs 43 bytes; half as much
+/// again is needed while the table grows or shrinks; and a page of ids per block adds 64 bytes per page.
 pub const INDEX_BYTES: usize = 130;
 /// Byte offset of the page ids in a block. They are in a separate page behind the block's pages.
 const IDS: usize = BLOCK * PAGE;

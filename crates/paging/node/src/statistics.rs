@@ -31,7 +31,7 @@ pub struct NodeCounters {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Statistics {
     pub capacity_pages: u64,
-    /// Most pages that one client may store.
+    /// Maximum number of pages that one client may store.
     pub share_pages: u64,
     /// Pages of memory that sessions have reserved, written or been granted.
     pub held_pages: u64,

@@ -4,10 +4,10 @@ use crate::session::{MOST_REPLIES, Session, SessionFault};
 use std::io::{ErrorKind, Read, Write};
 use unrack_wire::{EndReason, Header, PAGE};
 
-/// Most bytes of requests that are read at once. This buffer and [`OUTPUT_BYTES`] are part of [`crate::SESSION_BYTES`], for which clients
-/// are not charged.
+/// Maximum bytes of requests that are read at once. This buffer and [`OUTPUT_BYTES`] are part of [`crate::SESSION_BYTES`], for which
+/// clients are not charged.
 pub(crate) const INPUT_BYTES: usize = 128 << 10;
-/// Most bytes of answers that wait to be sent.
+/// Maximum bytes of answers that wait to be sent.
 pub(crate) const OUTPUT_BYTES: usize = MOST_REPLIES + PAGE + 16;
 
 /// Reason why a session ended.

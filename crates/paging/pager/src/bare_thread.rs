@@ -20,9 +20,9 @@ pub fn hide_threads() {
     UNTRACED.store(true, Relaxed);
 }
 
-/// Starts a thread on stack `stack` of the reserved region, with the caller's signal mask. The thread shares the program's table of open files only if
-/// `shares_files` is set. Otherwise the program cannot see, close or inherit the thread's descriptors, and the thread keeps none of the
-/// program's files open.
+/// Starts a thread on stack `stack` of the reserved region, with the caller's signal mask. The thread shares the program's table of open
+/// files only if `shares_files` is set. Otherwise the program cannot see, close or inherit the thread's descriptors, and the thread keeps
+/// none of the program's files open.
 ///
 /// # Safety
 /// `main` never returns, uses only its own stack and memory, and touches no thread-local storage. The stack is not used otherwise.

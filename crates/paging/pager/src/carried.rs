@@ -122,8 +122,8 @@ pub(crate) fn open_proc() -> Result<OwnedFd, Errno> {
 
 /// Copies the pager's descriptors into the calling thread's table of files, for the child that the thread is about to fork.
 ///
-/// Without `may_copy`, nothing is copied, because a filter might end the thread for the system calls. [`put_down`] must follow in any case: the
-/// filter may be installed, or be refused by the kernel, while the thread forks.
+/// Without `may_copy`, nothing is copied, because a filter might end the thread for the system calls. [`put_down`] must follow in any case:
+/// the filter may be installed, or be refused by the kernel, while the thread forks.
 pub(crate) fn carry(may_copy: bool) {
     let state = if may_copy { WITH_COPIES } else { WITHOUT_COPIES };
     while CARRIES.compare_exchange(NONE, state, Acquire, Relaxed).is_err() {

@@ -2,8 +2,8 @@
 //!
 //! A fork copies the address space, but the child does not get contents that are in the parent's arena at that moment. Therefore a thread
 //! that is about to fork closes the *gate*, and the pager takes no page out while the gate is closed. If some pages are out of the program,
-//! the thread also rings the *doorbell*, a page of the reserved region that is always missing: before the pager answers that fault, it puts every page
-//! back.
+//! the thread also rings the *doorbell*, a page of the reserved region that is always missing: before the pager answers that fault, it puts
+//! every page back.
 //!
 //! `CLOSED` and `BUSY` are the two flags of Dekker's algorithm: the forking thread writes `CLOSED` and then reads `BUSY`; the pager writes
 //! `BUSY` and then reads `CLOSED`. Because all four accesses are sequentially consistent, at least one side sees the flag of the other.

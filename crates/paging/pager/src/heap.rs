@@ -1,8 +1,8 @@
 //! The pager's own allocator, which neither uses nor appears in the program's heap.
 //!
-//! Sizes are rounded up to powers of two. Each size has a free list, and new memory comes from the end of the reserved region's heap. A spin lock
-//! suffices, because the pager is one thread and the few other callers run before the program does. In the child of a fork, whose pager
-//! starts afresh, [`reset`] drops all allocations at once.
+//! Sizes are rounded up to powers of two. Each size has a free list, and new memory comes from the end of the reserved region's heap. A
+//! spin lock suffices, because the pager is one thread and the few other callers run before the program does. In the child of a fork, whose
+//! pager starts afresh, [`reset`] drops all allocations at once.
 
 use crate::reserved_region;
 use crate::sys::PAGE;

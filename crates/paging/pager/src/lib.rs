@@ -1,8 +1,8 @@
 //! Remote memory inside a process: the part of `unrack run` that runs in the program.
 //!
 //! The pager is a guest in a foreign program and must not disturb it. Therefore the pager allocates nothing from the program's heap
-//! ([`heap`], [`reserved_region`]), uses no thread-local storage and no C library function that does ([`sys`]), shares no file descriptors with the
-//! program, blocks all signals in its threads, and holds no lock that a thread of the program could wait for ([`gate`]).
+//! ([`heap`], [`reserved_region`]), uses no thread-local storage and no C library function that does ([`sys`]), shares no file descriptors
+//! with the program, blocks all signals in its threads, and holds no lock that a thread of the program could wait for ([`gate`]).
 //!
 //! There are two pagers. Begin with [`blocking`], the default; [`fast`] handles faults elsewhere, namely in the faulting thread.
 //!

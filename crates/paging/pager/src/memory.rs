@@ -54,8 +54,8 @@ impl Memory {
         moves::give(&self.uffd, self.pagemap.as_fd(), address, den, len, wake)
     }
 
-    /// Copies an evicted page from the reserved region into memory that is currently not writable, or is locked, where the kernel refuses a move. The
-    /// reserved region's page keeps its contents.
+    /// Copies an evicted page from the reserved region into memory that is currently not writable, or is locked, where the kernel refuses a
+    /// move. The reserved region's page keeps its contents.
     pub(crate) fn copy(&self, control: &ControlHead, address: usize, den: usize) -> Result<(), Errno> {
         if pagemap::is_filled(self.pagemap.as_fd(), den) != Some(true) {
             gate::die(control, gate::EMPTY);

@@ -6,8 +6,8 @@
 //! (August 2026). The pager cannot trust such a count, because it would wait endlessly for a page whose recorded location is wrong, or read
 //! the page as zeros.
 //!
-//! Only the pager uses the reserved region. Therefore the end of each move that lies in the reserved region can be checked: `pagemap` shows whether the page is
-//! there.
+//! Only the pager uses the reserved region. Therefore the end of each move that lies in the reserved region can be checked: `pagemap` shows
+//! whether the page is there.
 
 use crate::pagemap::is_filled;
 use crate::sys::{PAGE, Uffd};

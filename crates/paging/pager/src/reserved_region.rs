@@ -3,8 +3,8 @@
 //! ```text
 //! | heap | stacks | doorbell | landings | blocks | arena: one slot per tracked page |
 //! ```
-//! The whole reserved region is reserved at once without access rights and opened piece by piece, so that its unused parts cost only address space. The
-//! pager never tracks an address in the reserved region.
+//! The whole reserved region is reserved at once without access rights and opened piece by piece, so that its unused parts cost only
+//! address space. The pager never tracks an address in the reserved region.
 
 use crate::sys::PAGE;
 use core::ffi::c_void;
@@ -42,7 +42,8 @@ static BASE: AtomicUsize = AtomicUsize::new(0);
 /// Bytes of the arena that are usable.
 static ARENA_OPENED: AtomicUsize = AtomicUsize::new(0);
 
-/// Reserves the reserved region unless it is reserved already. Must be called in the program's first thread, before any other function of this module.
+/// Reserves the reserved region unless it is reserved already. Must be called in the program's first thread, before any other function of
+/// this module.
 ///
 /// # Errors
 /// `ENOMEM` if the address space, or the part of it that this process may reserve (`ulimit -v`), has no room for [`LEN`] bytes.

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use unrack_record::Build;
 
 const MOST_ENTRIES: usize = 1000;
-/// Most bytes that are read of the files that a command names. Files beyond this limit are identified by size and modification time.
+/// Maximum bytes that are read of the files that a command names. Files beyond this limit are identified by size and modification time.
 const TOLD_BY_BYTES: u64 = 16 << 20;
 
 /// Footprint cache of one user.

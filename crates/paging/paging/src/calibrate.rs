@@ -104,7 +104,7 @@ pub fn calibrate(mode: FaultMode, until: Option<Instant>) -> Result<Calibration,
     })
 }
 
-/// Most measurements of the pager's cost. Measuring stops earlier at the first measurement that other work did not disturb.
+/// Maximum number of measurements of the pager's cost. Measuring stops earlier at the first measurement that other work did not disturb.
 const TRIES: u32 = 2;
 
 /// Measures as [`calibrate`] does, and repeats the measurement if other work disturbed it. Returns the last measurement, and its

@@ -5,7 +5,7 @@ use std::path::Path;
 use unrack_record::completions::{self, Kind};
 use unrack_units::{Bytes, Rate, Time};
 
-/// Most samples that are kept, because more samples add no information.
+/// Maximum number of samples that are kept, because more samples add no information.
 const MOST_SAMPLES: usize = 1_000_000;
 const PAGE: Bytes = Bytes::new(crate::proc::PAGE);
 

@@ -22,7 +22,7 @@ use unrack_wire::PATIENCE;
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of each read and write during connection setup, after which the deadline is checked again.
 const TICK: Duration = Duration::from_millis(500);
-/// Most bytes that are buffered in each direction: as many pages as a pager has in flight.
+/// Maximum bytes that are buffered in each direction: as many pages as a pager has in flight.
 const BUFFER: usize = 256 << 10;
 const SOCKET: &str = "node";
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 /// Environment variable that all processes of a run have. Its value is the mark of the run.
 pub(crate) const MARK_VARIABLE: &str = "UNRACK_RUN";
 
-/// Most attempts to read the environment of a process, and the interval between two attempts; an `execve` takes less time than all
-/// attempts.
+/// Maximum number of attempts to read the environment of a process, and the interval between two attempts; an `execve` takes less time than
+/// all attempts.
 const LOOKS: u32 = 4;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
@@ -23,8 +23,8 @@ pub(crate) struct ProcessFamily {
     own: u32,
     /// Value of [`MARK_VARIABLE`] by which to find processes that are not descendants of this process.
     mark: Option<String>,
-    /// Members that are not descendants of this process, with their start times: the program in its placeholder, and every process that was seen
-    /// below it. They are remembered because orphans of the placeholder are not reparented to this process.
+    /// Members that are not descendants of this process, with their start times: the program in its placeholder, and every process that was
+    /// seen below it. They are remembered because orphans of the placeholder are not reparented to this process.
     elsewhere: RefCell<HashMap<u32, u64>>,
 }
 

@@ -11,7 +11,7 @@ use unrack_record::temporary::{self, TemporaryFolder};
 
 /// Memory-backed file system, on which writing causes no disk access.
 const FAST: &str = "/dev/shm";
-/// Most bytes of a path, because the preload library keeps the path in a buffer of fixed size.
+/// Maximum bytes of a path, because the preload library keeps the path in a buffer of fixed size.
 const LONGEST_PATH: usize = 400;
 
 /// Temporary folder for this process alone. It is removed at the latest after the process has ended.

@@ -60,7 +60,7 @@ pub struct RunSetup<'a> {
     pub placeholder: Option<&'a Placeholder>,
     /// Time that processes may continue after the program has ended; `None` means 500 ms.
     pub grace: Option<Duration>,
-    /// Most pages that are fetched ahead at once in blocking mode; 0 disables read-ahead.
+    /// Maximum number of pages that are fetched ahead at once in blocking mode; 0 disables read-ahead.
     pub read_ahead: u32,
 }
 

@@ -43,7 +43,7 @@ impl FromStr for MemoryNode {
     }
 }
 
-/// Most bytes of a path in `sun_path` of `struct sockaddr_un`, without the terminating zero.
+/// Maximum bytes of a path in `sun_path` of `struct sockaddr_un`, without the terminating zero.
 const MOST_PATH: usize = 107;
 
 fn nanoseconds(time: Duration) -> u64 {

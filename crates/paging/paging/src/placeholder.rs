@@ -41,8 +41,8 @@ pub struct Placeholder {
     mark: String,
 }
 
-/// Makes this process a placeholder, which will become the program. Returns in the worker only. Returns `None` if this process is the first of a
-/// container: all other processes of the container end with the first one, so the program gets a separate process.
+/// Makes this process a placeholder, which will become the program. Returns in the worker only. Returns `None` if this process is the first
+/// of a container: all other processes of the container end with the first one, so the program gets a separate process.
 ///
 /// Must be called first in `main`, instead of [`crate::stand_guard`], because the worker is a copy of the calling thread alone.
 ///
@@ -107,7 +107,7 @@ enum MessageTag {
 
 const WORDS: [MessageTag; 5] =
     [MessageTag::Guard, MessageTag::End, MessageTag::Become, MessageTag::Untraced, MessageTag::Failed];
-/// Most bytes of a message, enough for two paths and a few variables.
+/// Maximum bytes of a message, enough for two paths and a few variables.
 const LONGEST: usize = 32 << 10;
 
 fn tell(line: &OwnedFd, word: MessageTag, text: &[u8]) {
@@ -238,8 +238,8 @@ impl Placeholder {
         &self.mark
     }
 
-    /// Makes the placeholder execute the program. If there is a `handler`, it handles the program's ptrace stops. Returns the program's process
-    /// number and its tracer, or `None` if tracing is not permitted.
+    /// Makes the placeholder execute the program. If there is a `handler`, it handles the program's ptrace stops. Returns the program's
+    /// process number and its tracer, or `None` if tracing is not permitted.
     ///
     /// # Errors
     /// [`PagingError::Failed`] if the program cannot be executed.

@@ -18,9 +18,9 @@ pub const DELETE: Method = Method::named("kv.delete");
 /// Method that releases the value that a place holds. It has no answer.
 pub const LET_GO: Method = Method::named("kv.let_go");
 
-/// Most bytes of a key.
+/// Maximum bytes of a key.
 pub const MOST_KEY: usize = 256;
-/// Most values that a client may read at the same time.
+/// Maximum number of values that a client may read at the same time.
 pub const MOST_PLACES: u16 = 1024;
 
 /// Number of bytes of the version, which comes before a copied value.

@@ -18,11 +18,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use unrack_pool::Channel;
 
-/// Most offsets in one packet.
+/// Maximum number of offsets in one packet.
 const MOST: usize = 64;
 /// Time without a new buffer after which freed memory is no longer kept.
 const IDLE: Duration = Duration::from_secs(1);
-/// Most freed bytes that each arena keeps until then. The limit is needed because other processes of the pool cannot
+/// Maximum freed bytes that each arena keeps until then. The limit is needed because other processes of the pool cannot
 /// use this memory.
 const MOST_KEPT: u64 = 64 << 20;
 /// Key of the eventfd that wakes the thread.

@@ -14,7 +14,7 @@ use std::num::NonZeroU64;
 
 /// Granularities of CXL, in bytes: the powers of two in this range.
 pub const GRANULARITIES: std::ops::RangeInclusive<u64> = 256..=16 * 1024;
-/// Most granules that are mapped one by one.
+/// Maximum number of granules that are mapped one by one.
 const MOST_MAPPED: u64 = 32 * 1024;
 
 /// Mapping of addresses to devices.

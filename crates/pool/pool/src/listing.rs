@@ -13,7 +13,7 @@ use unrack_units::Bytes;
 pub struct Listing {
     pub capacity_bytes: u64,
     pub free_bytes: u64,
-    /// Most bytes that one client may have.
+    /// Maximum bytes that one client may have.
     pub per_client_bytes: u64,
     pub backing: String,
     pub mode: MemoryKind,

@@ -33,7 +33,7 @@ pub struct CheckCounts {
     pub part_bytes: u64,
 }
 
-/// Most bytes of a request, and of an answer.
+/// Maximum bytes of a request, and of an answer.
 const MOST: u64 = 2 << 20;
 /// Number of bytes of each part of a stream.
 const PART: u64 = 4096;

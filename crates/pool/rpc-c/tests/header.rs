@@ -4,28 +4,28 @@ use cbindgen::{Builder, Config, DocumentationStyle, EnumConfig, ExportConfig, La
 use std::path::Path;
 
 const INTRODUCTION: &str = "\
-/* Calls by reference over shared memory. Made from crates/pool/rpc-c/src: do not edit.
+/* Calls by reference over shared memory. Generated from crates/pool/rpc-c/src: do not edit.
  *
- * Link with -lunrack_rpc. Texts are UTF-8 and end with a zero.
+ * Link with -lunrack_rpc. Texts are UTF-8 and end with a zero byte.
  *
- * Ownership: what a function leaves at a pointer to a pointer is the caller's, until the function `..._free` of its
- * kind takes it. Handles may be freed in any order.
+ * Ownership: an object that a function stores at a pointer to a pointer belongs to the caller, until the caller passes it to the function
+ * `..._free` of its type. Handles may be freed in any order.
  *
- * Errors: functions that can fail return a status, and leave an error at `error` if that is not null and the status
- * is not UNRACK_STATUS_OK; the error is the caller's. Nothing else is written then. A null pointer where one is
- * needed is UNRACK_STATUS_INVALID.
+ * Errors: a function that can fail returns a status. If the status is not UNRACK_STATUS_OK and `error` is not null, the function stores an
+ * error at `error`, which belongs to the caller; it stores nothing else. The status is UNRACK_STATUS_INVALID if a required pointer is null.
  *
- * Messages lie in memory that the peer has mapped, too. One that keeps to no protocol may write to them while they are
- * read: what is to be checked is copied first, by unrack_copy, and then the copy is checked and used.
+ * Messages: the peer has mapped the memory of a message too, and a peer that violates the protocol may write to it while it is read.
+ * Therefore copy data that must be checked with unrack_copy first, and then check and use the copy.
  *
- * Pools: a null socket is the user's own pool, $XDG_RUNTIME_DIR/unrack/pool.sock; without that variable,
- * unrack-USER/pool.sock in the folder of temporary files, where USER is the user's number.
+ * Pools: a null socket means the user's pool, $XDG_RUNTIME_DIR/unrack/pool.sock; without that variable, unrack-USER/pool.sock in the folder
+ * for temporary files, where USER is the user's number.
  *
- * Threads: clients, endpoints, listeners and links may be used by several at a time; every other handle by one at a time, whichever it is.
+ * Threads: several threads may use a client, an endpoint, a listener or a link at the same time. Any other handle may be used by one thread
+ * at a time, which may be any thread.
  *
- * Processes: a handle belongs to the process that made it. A child by fork must connect for itself: functions that can fail are
- * UNRACK_STATUS_INVALID there with its parent's handles, and freeing those does not affect the parent. The bytes of its parent's messages
- * are mapped in the child, too, and are not to be written; the socket of a link is the parent's.
+ * Processes: a handle belongs to the process that made it. A forked child must connect for itself: functions that can fail return
+ * UNRACK_STATUS_INVALID for its parent's handles, and freeing these handles does not affect the parent. The child has the messages of its
+ * parent mapped too, and must not write to them; the socket of a link is the parent's.
  */";
 
 const NAMES: [(&str, &str); 20] = [

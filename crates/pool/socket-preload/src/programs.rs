@@ -13,7 +13,7 @@ use unrack_socket::kernel;
 const NAME: &[u8] = b"libunrack_sockets";
 /// Number of bytes at the beginning of a program's file that are read.
 const HEAD: usize = 4096;
-/// Most scripts in a chain in which each is the interpreter of the next (the kernel's `BINPRM_MAX_RECURSION` is 4).
+/// Maximum number of scripts in a chain in which each is the interpreter of the next (the kernel's `BINPRM_MAX_RECURSION` is 4).
 const DEPTH: u32 = 4;
 /// Type of the program header that names the loader (`PT_INTERP`).
 const INTERPRETER: u32 = 3;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// Nanoseconds for which the first wait spins.
 const FIRST: u32 = 20_000;
-/// Most nanoseconds for which a wait spins. A sleep that ends sooner than this was not worth its cost.
+/// Maximum number of nanoseconds for which a wait spins. A sleep that ends sooner than this was not worth its cost.
 const MOST: u32 = 200_000;
 /// Smallest patience other than zero, in nanoseconds: growth starts here, and a smaller value becomes zero.
 const LEAST: u32 = 5_000;

@@ -11,7 +11,7 @@ use libc::{MSG_DONTWAIT, MSG_NOSIGNAL, MSG_OOB, MSG_ZEROCOPY, POLLOUT, c_int, io
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Most buffers passed to the kernel in one call, once a part of a list was sent.
+/// Maximum number of buffers passed to the kernel in one call, once a part of a list was sent.
 const BUFFERS: usize = 64;
 /// Longest wait for room in the kernel before another attempt.
 const NAP: Duration = Duration::from_millis(100);
@@ -35,7 +35,7 @@ pub fn send(fd: c_int, from: Pieces<'_>, flags: c_int, native: impl Fn() -> isiz
 /// Bytes to send.
 enum Source<'a, 'f> {
     Buffers(Pieces<'a>),
-    /// Most bytes to send, and the function that writes them.
+    /// Maximum bytes to send, and the function that writes them.
     Filler(usize, RingFill<'f>),
 }
 

@@ -20,7 +20,7 @@ impl GridWatch for () {
     fn advance(&self, _steps: u64) {}
 }
 
-/// Progress of one point. When it is dropped, it reports all remaining steps, unless the thread is panicking.
+/// Progress of one point of a grid. When it is dropped, it reports all remaining steps as done, unless the thread is panicking.
 pub struct PointProgress<'a> {
     watch: &'a dyn GridWatch,
     shown: u64,

@@ -59,9 +59,9 @@ const EXTREMES: &[&str] = &[
     "\u{0}",
     "\"\u{7f}\"",
 ];
-/// Most steps of one mutation.
+/// Maximum number of steps of one mutation.
 const MOST_STEPS: usize = 4;
-/// Most bytes of a mutated input. It is small because size limits of readers are tested elsewhere.
+/// Maximum bytes of a mutated input. It is small because size limits of readers are tested elsewhere.
 const MOST_BYTES: usize = 64 << 10;
 
 /// Returns `good` with a few changes. `other` is another valid input, `words` are the words of all valid inputs.

@@ -47,7 +47,7 @@ pub const TARGETS: &[FuzzTarget] = &[
 const MOST_LINE: usize = 800;
 /// Largest memory of a scenario that is run, in bytes. Larger scenarios are only checked, because a smaller machine would refuse them.
 const MOST_BYTES: f64 = 40e6;
-/// Most lines of text that are read.
+/// Maximum number of lines of text that are read.
 const MOST_LINES: usize = 2000;
 
 /// Asserts that an error text is not empty and that its lines are not too long for a terminal.

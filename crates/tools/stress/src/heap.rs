@@ -5,7 +5,7 @@ use crate::story::{expect, fail};
 use crate::sys;
 use unrack_basis::mix_13;
 
-/// Most blocks of a heap. The limit keeps a full check cheap.
+/// Maximum number of blocks of a heap. The limit keeps a full check cheap.
 const MOST_BLOCKS: usize = 4096;
 
 /// A heap block, and the key of its bytes.

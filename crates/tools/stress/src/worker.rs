@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use unrack_basis::mix_13;
 
-/// Most regions of one thread, far below the kernel's limit on mappings.
+/// Maximum number of regions of one thread, far below the kernel's limit on mappings.
 const MOST_REGIONS: usize = 48;
 
 /// Number of operations between two full checks.
@@ -57,7 +57,7 @@ pub(crate) struct Worker {
     pub added: Vec<u64>,
     /// Number of forks between the first process and this one.
     pub depth: usize,
-    /// Most pages that may be mapped.
+    /// Maximum number of pages that may be mapped.
     budget: usize,
     next_id: u64,
     version: u64,

@@ -38,10 +38,10 @@ int main(int argc, char **words) {
 }
 "#;
 
-/// Most by which the numbers of fetches may differ. Which page is the oldest depends on when ticks come: runs of either mode scatter by 7 %,
-/// around two values rather than one.
+/// Maximum by which the numbers of fetches may differ. Which page is the oldest depends on when ticks come: runs of either mode scatter by
+/// 7 %, around two values rather than one.
 const DIFFERENCE: f64 = 0.05;
-/// Most runs of each mode until their medians agree.
+/// Maximum number of runs of each mode until their medians agree.
 const RUNS: usize = 15;
 
 #[test]

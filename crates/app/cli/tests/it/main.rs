@@ -37,7 +37,7 @@ mod report;
 mod rpc;
 mod run;
 mod scenario;
-mod seat;
+mod placeholder;
 mod silence;
 mod sim;
 mod sockets;

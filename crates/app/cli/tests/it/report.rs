@@ -150,6 +150,6 @@ fn runs_without_a_scenario_are_said_to_be_not_known() {
     let page = String::from_utf8(desk.bytes("page.html")).unwrap();
     assert_eq!(title(&page), "2 simulations");
     for text in [page, stderr(&output)] {
-        assert!(text.contains("no scenario is in the manifest.json of edm"), "{text}");
+        assert!(text.contains("the manifest.json of edm has no scenario"), "{text}");
     }
 }

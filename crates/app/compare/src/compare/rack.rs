@@ -18,7 +18,7 @@ pub enum ComparedRack {
 
 /// Hosts of a rack that pools its NICs.
 const POOLED_HOSTS: u32 = 4;
-/// Hosts of a rack below spines. There are equally many spines, so the bisection bandwidth is full.
+/// Number of hosts of each rack of a leaf-spine network. The network has the same number of spines, so its bisection bandwidth is full.
 const HOSTS: u32 = 16;
 
 impl ComparedRack {

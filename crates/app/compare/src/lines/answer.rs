@@ -259,8 +259,8 @@ const CLEARLY: f64 = 1.005;
 /// Slowdown below which rounding cannot be the reason, because slowdowns are printed to a thousandth.
 const SURELY_BELOW: f64 = 0.9995;
 
-/// Returns the warning that at some latency interleaved pages are faster than having the hottest pages in local memory. `None` if that is so
-/// nowhere.
+/// Returns the warning that at some latency interleaved pages are faster than having the hottest pages in local memory. `None` if that is
+/// so nowhere.
 fn no_oracle(placements: &[PlacementCurve]) -> Option<Warning> {
     let at = |rule: &str, point: usize| {
         let named = |share: &f64| format!("{:.0} % local, {rule}", share * 100.0);

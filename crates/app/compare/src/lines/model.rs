@@ -13,8 +13,8 @@ use unrack_lines::summary::Summary;
 use unrack_lines::window::RecordedWindow;
 use unrack_record::Warning;
 
-/// Latencies in a curve that remote memory has in addition to local memory, in nanoseconds. They range from less than that of another socket
-/// (about 70 ns), over CXL (about 100 to 300 ns; Pond, ASPLOS 2023, section 2), to that of a fetch over a network.
+/// Latencies in a curve that remote memory has in addition to local memory, in nanoseconds. They range from less than that of another
+/// socket (about 70 ns), over CXL (about 100 to 300 ns; Pond, ASPLOS 2023, section 2), to that of a fetch over a network.
 const ADDED_NS: [f64; 7] = [50.0, 100.0, 200.0, 350.0, 500.0, 1000.0, 2000.0];
 
 /// Cycles of a run, and the delays that follow from them.
@@ -143,8 +143,8 @@ fn no_thread() -> Warning {
 
 impl ModelDelays {
     /// Adds up the delays of the programs that the run waits for, which are those that take longest at the point `decisive` of the curves.
-    /// The time of a program is that of its longest thread; with remote memory, this may be another thread than without. `None` if there is no
-    /// thread.
+    /// The time of a program is that of its longest thread; with remote memory, this may be another thread than without. `None` if there is
+    /// no thread.
     fn new(
         records: &[&Summary],
         threads: &[ThreadCycles],

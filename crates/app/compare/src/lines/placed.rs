@@ -38,8 +38,8 @@ const REMOTE: [&str; 2] = ["remote:", "far:"];
 /// Bytes of a block of the DRAM cache. `WAYS` is its associativity.
 const GRANULE_BYTES: u64 = 4096;
 const WAYS: u32 = 16;
-/// Instructions between two samplings of remote pages. They are the instructions of one second, which is the initial sampling period of Linux,
-/// if an instruction takes a nanosecond.
+/// Instructions between two samplings of remote pages. They are the instructions of one second, which is the initial sampling period of
+/// Linux, if an instruction takes a nanosecond.
 const PERIOD: u64 = 1_000_000_000;
 /// Shares of local memory in a map.
 const SHARES: [f64; 3] = PagePlacement::SHARES;
@@ -124,8 +124,8 @@ impl PlacementRule {
         }
     }
 
-    /// Returns this placement, and for comparison all pages remote, interleaved pages, and the hottest pages at several shares. `footprint` is
-    /// needed if [`PlacementRule::needs_footprint`] returns true.
+    /// Returns this placement, and for comparison all pages remote, interleaved pages, and the hottest pages at several shares. `footprint`
+    /// is needed if [`PlacementRule::needs_footprint`] returns true.
     ///
     /// # Errors
     /// If the footprint is needed and not known.

@@ -1,8 +1,8 @@
 //! Processes of a run: which threads' times add up to the time of the run.
 //!
-//! The time of a process is that of the thread that takes longest with remote memory. Programs that one process executes in turn (`exec`) run
-//! one after another, so their times add up. The times of a parent and its children add up, too, because parents mostly wait. Of children
-//! that ran at the same time only one counts: the selected children ran one after another and have the largest total time.
+//! The time of a process is that of the thread that takes longest with remote memory. Programs that one process executes in turn (`exec`)
+//! run one after another, so their times add up. The times of a parent and its children add up, too, because parents mostly wait. Of
+//! children that ran at the same time only one counts: the selected children ran one after another and have the largest total time.
 
 use std::collections::BTreeMap;
 

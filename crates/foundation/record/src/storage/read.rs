@@ -18,7 +18,7 @@ use parquet::file::serialized_reader::SerializedFileReader;
 
 use super::types;
 
-/// Most rows of a batch.
+/// Maximum number of rows of a batch.
 const BATCH: usize = 64 * 1024;
 
 /// A Parquet file that can be read as record batches.

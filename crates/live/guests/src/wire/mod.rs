@@ -17,9 +17,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, transmute};
 pub(crate) const VERSION: u32 = 1;
 /// Frames of one stream of a program that may be in flight.
 pub(crate) const WINDOW: usize = 8;
-/// Most bytes of a program's stream in one frame.
+/// Maximum bytes of a program's stream in one frame.
 pub(crate) const MOST_BYTES: usize = 32 << 10;
-/// Most bytes of a payload. A long command line may need this size.
+/// Maximum bytes of a payload. A long command line may need this size.
 const MOST_PAYLOAD: usize = 4 << 20;
 
 /// Start of a frame.
@@ -233,7 +233,7 @@ fn longest(kind: u8) -> Result<usize, WireError> {
     }
 }
 
-/// Most bytes of a reason.
+/// Maximum bytes of a reason.
 const MOST_WHY: usize = 4096;
 
 impl Program {

@@ -46,9 +46,9 @@ pub(crate) struct PlannedNamespace {
     pub shapes: Vec<String>,
 }
 
-/// Most racks. Addresses are 10.rack.NIC.host, and the last host number of each NIC is that of its router.
+/// Maximum number of racks. Addresses are 10.rack.NIC.host, and the last host number of each NIC is that of its router.
 const MOST_RACKS: u32 = 250;
-/// Most hosts. Each of them runs programs, and 64 namespaces can be created within seconds.
+/// Maximum number of hosts. Each of them runs programs, and 64 namespaces can be created within seconds.
 const MOST_HOSTS: u32 = 64;
 /// Most NICs of a rack: the number of addresses of a host that the kernel's MPTCP uses (`MPTCP_PM_ADDR_MAX`).
 const MOST_NICS: u32 = 8;

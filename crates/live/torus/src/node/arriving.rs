@@ -7,9 +7,9 @@ use unrack_protocol::r2c2::packet::{DATA_HEADER, Data, Kind};
 use unrack_protocol::r2c2::transfer::{PartArrival, Reorder};
 use unrack_units::Time;
 
-/// Most places in the re-order buffers of all flows, which limits the memory that a malicious sender can make a node use.
+/// Maximum number of places in the re-order buffers of all flows, which limits the memory that a malicious sender can make a node use.
 const MOST_PLACES: usize = 1 << 14;
-/// Most open flows, and most complete flows that are remembered. Two nodes cannot have more flows open between them.
+/// Maximum open flows, and most complete flows that are remembered. Two nodes cannot have more flows open between them.
 const MOST_FLOWS: usize = 1 << 16;
 
 #[derive(Default)]

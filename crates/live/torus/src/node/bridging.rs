@@ -13,7 +13,7 @@ use unrack_protocol::r2c2::node::World;
 use unrack_protocol::r2c2::packet::{Broadcast, DATA_HEADER, Data, Event as Told, Kind};
 use unrack_units::{Bytes, Time};
 
-/// Most bytes of frames that a gateway queues for another gateway. It drops further frames, as a switch would.
+/// Maximum bytes of frames that a gateway queues for another gateway. It drops further frames, as a switch would.
 const MOST_WAITING: u64 = 256 << 10;
 /// Time without frames after which a stream ends. Announcing it again costs 16 B per link.
 const REST: Time = Time::from_us(50_000);

@@ -105,7 +105,7 @@ pub struct LiveCounters {
     pub malformed: u64,
     /// Broadcasts that found no room in a queue, and were reported to their source.
     pub lost_broadcasts: u64,
-    /// Most packets of one flow that waited in its re-order buffer.
+    /// Maximum number of packets of one flow that waited in its re-order buffer.
     pub most_waiting: u64,
 }
 

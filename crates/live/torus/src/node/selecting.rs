@@ -7,7 +7,7 @@ use unrack_protocol::r2c2::packet::{Announcement, Assignment, BROADCAST, MOST_AS
 use unrack_protocol::r2c2::selection::SelectionProblem;
 use unrack_units::Time;
 
-/// Most announcements that a node can repeat. This is enough because a node learns of a loss within a round trip.
+/// Maximum number of announcements that a node can repeat. This is enough because a node learns of a loss within a round trip.
 const MOST_ANNOUNCED: usize = 64;
 
 impl Node {

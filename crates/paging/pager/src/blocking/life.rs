@@ -154,7 +154,7 @@ extern "C" fn pager_main(slot: *mut c_void) -> c_int {
     }
 }
 
-/// Returns the reason why a process can have no pager, from the error of its start.
+/// Returns the reason why a process can have no pager. `why` is the error with which the start of the pager failed.
 fn reason(why: Errno) -> Unpaged {
     match why {
         Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::NOMEM | Errno::NOSPC => Unpaged::Limits,

@@ -211,7 +211,7 @@ fn check_sense(pid: u32) -> Result<(), PagingError> {
     }
     if is_own_ancestor(pid) {
         return usage(
-            "unrack and the processes that started it would wait for themselves: run it from another shell",
+            "unrack itself and the processes that started it would wait for themselves: run it from another shell",
         );
     }
     if proc::has_ended(pid) {

@@ -17,11 +17,11 @@ pub(super) struct Books {
     /// For each class, the offsets of its sections that have free buffers, except the section that the class currently
     /// takes from.
     partial: [BTreeSet<u64>; CLASSES],
-    /// Most sections that are leased at a time for small buffers.
+    /// Maximum number of sections that are leased at a time for small buffers.
     region: u32,
     held: u32,
     free: u32,
-    /// Most free sections that are kept instead of being returned to the manager.
+    /// Maximum free sections that are kept instead of being returned to the manager.
     spare: u32,
 }
 

@@ -6,9 +6,9 @@ use super::{Arena, Buffer, MOST_SMALL};
 use crate::SECTION;
 use crate::client::Error;
 
-/// Most buffers of a class that a cache keeps.
+/// Maximum number of buffers of a class that a cache keeps.
 const MOST: u64 = 64;
-/// Most bytes in buffers of a class that a cache keeps.
+/// Maximum bytes in buffers of a class that a cache keeps.
 const MOST_BYTES: u64 = 256 * 1024;
 
 /// Cache of a few free buffers of each size, for one thread at a time. Dropping it returns the buffers to the arena.

@@ -59,7 +59,7 @@ impl SharedMemory for Coherent {
     }
 }
 
-/// Most bytes that are pushed out or prefetched. For larger ranges, the hints cost more than they save.
+/// Maximum bytes that are pushed out or prefetched. For larger ranges, the hints cost more than they save.
 const PUSHED: usize = 1024;
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Most segments that one side of a channel may grant to the other (equal to the manager's limit).
+/// Maximum number of segments that one side of a channel may grant to the other (equal to the manager's limit).
 const MOST_GRANTED: usize = 256;
 
 /// Greeting that one side of a channel sends to the other when the channel is opened.

@@ -15,7 +15,7 @@ use crate::cache_control::{LINE, MemoryKind};
 use crate::interleave::Interleave;
 use crate::{PAGE, SECTION};
 
-/// Most hosts that may share a device.
+/// Maximum number of hosts that may share a device.
 pub const MOST_HOSTS: u32 = 16;
 /// Version of the layout; every change of the layout raises it.
 pub(super) const VERSION: u64 = 2;

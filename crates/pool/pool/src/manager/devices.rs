@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Type of the file system in which the kernel shows devices.
 const SYSFS: rustix::fs::FsWord = 0x6265_6572;
 
-/// Most devices of an interleave set, because all their descriptors go with one message.
+/// Maximum number of devices of an interleave set, because all their descriptors go with one message.
 pub(super) const MOST_DEVICES: usize = 8;
 
 /// An interleave set that this manager has opened.

@@ -26,7 +26,7 @@ pub struct Options {
     pub backing: Backing,
     /// Memory for all clients together; a whole number of sections.
     pub capacity: Bytes,
-    /// Most sections that are leased at a time for small buffers (K; DRack §4.2).
+    /// Maximum number of sections that are leased at a time for small buffers (K; DRack §4.2).
     pub region_sections: u32,
     /// Size of every queue area: whole pages, at most a section.
     pub queue_bytes: Bytes,

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most connections that have not sent their hello. If there are more, the oldest one is closed.
+/// Maximum number of connections that have not sent their hello. If there are more, the oldest one is closed.
 const MOST_UNGREETED: usize = 64;
 /// Shortest and longest time between two polls of the other hosts. The shortest time applies after a message.
 const LOOKS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(2)];

@@ -19,9 +19,9 @@ pub const MAGIC: [u8; 8] = *b"unrackpl";
 pub const VERSION: u16 = 5;
 /// Largest size of a message in bytes.
 pub const MOST_BYTES: usize = 16 * 1024;
-/// Most descriptors that a process may pass to another process with a greeting.
+/// Maximum number of descriptors that a process may pass to another process with a greeting.
 pub const MOST_PASSED: usize = 4;
-/// Most descriptors of one message: those that the manager adds, and those that a process passes.
+/// Maximum number of descriptors of one message: those that the manager adds, and those that a process passes.
 pub const MOST_DESCRIPTORS: usize = 8;
 /// Largest size of a greeting in bytes, from client to service and back.
 pub const MOST_GREETING: usize = 1024;
@@ -54,7 +54,7 @@ pub struct Welcome {
     pub you: ClientId,
     /// Size of the address space in bytes, a multiple of a section.
     pub space_bytes: u64,
-    /// Most sections that are leased at a time for small buffers (K; DRack §4.2).
+    /// Maximum number of sections that are leased at a time for small buffers (K; DRack §4.2).
     pub region_sections: u32,
     /// Size of every queue area in bytes.
     pub queue_bytes: u64,

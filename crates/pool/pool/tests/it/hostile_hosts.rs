@@ -314,10 +314,10 @@ fn a_flood_of_grants_from_another_host_ends_its_channel() {
     let offer = service.accept(PATIENCE).unwrap().expect("an offer");
     let near = offer.accept(b"", 0, &[]).unwrap();
     assert!(!Listing::read(&honest.client).unwrap().to_string().contains('\u{1b}'));
-    for segment in 0..1000u64 {
-        let extent = Extent { offset: 4 * SECTION + segment * 64, bytes: 64 };
+    for segment in 0..500u64 {
+        let extent = Extent { offset: 4 * SECTION + segment * 4096, bytes: 4096 };
         for message in
-            [encode(&(5u32, channel, extent, Access::Write)), encode(&(7u32, channel, extent.offset + 8))]
+            [encode(&(5u32, channel, extent, Access::Write)), encode(&(7u32, channel, extent.offset + 64))]
         {
             records.send(&message);
             records.send(&message);

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use unrack_pool::cache_control::{Coherent, Device, DeviceView, LINE, SharedMemory};
 
-/// Most steps of a case: Miri takes a second for some.
+/// Maximum number of steps of a case: Miri takes a second for some.
 const LONGEST: usize = if cfg!(miri) { 20 } else { 300 };
 const LINES: usize = 8;
 const AREA: usize = 2 * LINES * LINE;

@@ -21,11 +21,11 @@ use unrack_pool::cache_control::LINE;
 /// Arrival flag of an entry.
 pub const FLAG: u64 = 1 << 63;
 
-/// Most calls that a pair of queues can have in flight, because the slot number has ten bits.
+/// Maximum number of calls that a pair of queues can have in flight, because the slot number has ten bits.
 pub const MOST_SLOTS: usize = 1 << SLOT_BITS;
-/// Most connections that can share a pair of queues, because the connection number has twelve bits.
+/// Maximum number of connections that can share a pair of queues, because the connection number has twelve bits.
 pub const MOST_CONNECTIONS: u16 = 1 << CONNECTION_BITS;
-/// Most bytes of a message, because lengths have 31 bits and buffers consist of whole lines.
+/// Maximum bytes of a message, because lengths have 31 bits and buffers consist of whole lines.
 pub const MOST_BYTES: usize = (1 << 31) - LINE;
 
 const OFFSET_BITS: u32 = 38;
@@ -79,7 +79,7 @@ pub struct Request {
     pub method: u32,
     /// Length of the request's message, in bytes.
     pub length: u32,
-    /// Most bytes that the answer may have.
+    /// Maximum bytes that the answer may have.
     pub capacity: u32,
 }
 

@@ -14,7 +14,7 @@ use unrack_pool::cache_control::AnyMemory;
 use unrack_pool::wire::Access;
 use unrack_pool::{Channel, Client, WakesSent};
 
-/// Most calls of one client that run before the next client gets its turn.
+/// Maximum number of calls of one client that run before the next client gets its turn.
 const TURN: usize = 16;
 
 /// The server's side of a client's connection.

@@ -49,7 +49,8 @@ struct WorkerJob {
 }
 
 impl Workers {
-    /// Starts `count` workers. `wakeup` is the index of the queue thread's wakeup, by which a worker wakes that thread when it has finished a job.
+    /// Starts `count` workers. `wakeup` is the index of the queue thread's wakeup, by which a worker wakes that thread when it has finished
+    /// a job.
     pub(super) fn start(count: usize, pool: &Client, wakeup: usize) -> std::io::Result<Workers> {
         let shared = Arc::new(WorkerState {
             work: Mutex::default(),

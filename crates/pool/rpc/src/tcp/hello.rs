@@ -17,7 +17,7 @@ pub type SessionId = [u8; 16];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
     pub version: u16,
-    /// Most calls that the client has in flight.
+    /// Maximum number of calls that the client has in flight.
     pub lines: u16,
     /// Time in ms for which the client tries to reconnect after the connection broke.
     pub patience_ms: u32,
@@ -77,7 +77,7 @@ pub struct Welcome {
     pub version: u16,
     pub verdict: HelloVerdict,
     pub session: SessionId,
-    /// Most bytes of a message.
+    /// Maximum bytes of a message.
     pub most_bytes: u32,
 }
 

@@ -14,7 +14,7 @@ pub struct PeerLimits {
     pub bytes: u64,
     /// Limit on the bytes of calls, kept answers and sessions of one peer.
     pub bytes_of_peer: u64,
-    /// Most connections at a time. Each connection has a thread.
+    /// Maximum number of connections at a time. Each connection has a thread.
     pub connections: usize,
     /// Longest time that a session waits for its client to return, even if the client requests more.
     pub patience: Duration,
@@ -36,7 +36,7 @@ impl Default for PeerLimits {
 
 /// Size in bytes up to which calls and answers are not charged before they run, so that they need not wait for memory.
 pub const SMALL: usize = 64 << 10;
-/// Most bytes of a connection that are not charged: its buffer, a call, an answer that is not kept, TLS, and its
+/// Maximum bytes of a connection that are not charged: its buffer, a call, an answer that is not kept, TLS, and its
 /// thread.
 pub const CONNECTION_BYTES: usize = 4 * SMALL + (128 << 10);
 

@@ -22,7 +22,7 @@ use unrack_pool::process::Maker;
 use unrack_pool::wire::{ClientId, PeerProcess};
 use unrack_pool::{Wakeup, Wakeups};
 
-/// Most calls in flight at a time, which is the same number as over a pool of the default size.
+/// Maximum number of calls in flight at a time, which is the same number as over a pool of the default size.
 pub(crate) const LINES: usize = 512;
 /// Pause between two attempts to reconnect.
 const PAUSE: Duration = Duration::from_millis(20);

@@ -32,7 +32,7 @@ const GREETING: Duration = Duration::from_secs(5);
 const BACKLOG: Duration = if cfg!(test) { Duration::from_millis(200) } else { Duration::from_secs(2) };
 /// Time between two attempts of a waiting call to get memory.
 const LOOK: Duration = Duration::from_millis(5);
-/// Most threads in addition to one per admitted connection. They serve new connections that are refused, and old
+/// Maximum number of threads in addition to one per admitted connection. They serve new connections that are refused, and old
 /// connections that were closed to make room and have not ended yet.
 const FAREWELLS: usize = 64;
 /// Number of bytes of a call that are charged and read at a time.

@@ -69,7 +69,7 @@ use unrack_keys::{EncryptionPolicy, Keys};
 
 pub use limits::PeerLimits;
 
-/// Most bytes of a message. The limit is needed because a server allocates this much for a peer that it does not know.
+/// Maximum bytes of a message. The limit is needed because a server allocates this much for a peer that it does not know.
 pub const MOST_BYTES: usize = 64 << 20;
 /// Time without a sign of the peer's kernel after which a connection is given up, even if no bytes are in flight.
 const SILENCE: Duration = Duration::from_secs(60);

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Most cheap polls between two readings of the clock; they take a microsecond or two.
+/// Maximum cheap polls between two readings of the clock; they take a microsecond or two.
 const LOOKS: u32 = 32;
 /// Assumed duration of a cheap poll before any was timed.
 const CHEAP: Duration = Duration::from_nanos(100);

@@ -76,7 +76,7 @@ pub struct PollTime {
 
 /// Approximate cost of waking a thread on another core (measured: 35 us for a round trip between two cores).
 const WAKE: Duration = Duration::from_micros(50);
-/// Most by which a sleep may end too late. Linux may delay a thread's timers by 50 us to coalesce several of them, and
+/// Maximum by which a sleep may end too late. Linux may delay a thread's timers by 50 us to coalesce several of them, and
 /// then the thread has to be woken. Code that must be on time therefore sleeps for this much less and polls for the
 /// rest.
 pub const LATE: Duration = Duration::from_micros(100);

@@ -35,7 +35,7 @@ const TICKS: u64 = 50_000;
 /// Ratio of the number of polls so far to the number of pause instructions in the next pause. With this ratio, an event
 /// is found at most a sixteenth later, plus the poll itself.
 const PART: u32 = 16;
-/// Most pause instructions between two polls; they take a microsecond or two.
+/// Maximum pause instructions between two polls; they take a microsecond or two.
 const MOST_PAUSES: u32 = 64;
 
 impl Pause {

@@ -50,7 +50,7 @@ const REWIND: u64 = if cfg!(loom) { 1 } else { 16 << 10 };
 /// Number of bytes after which a long copy is published to the reader, so that writer and reader copy at the same time.
 const STRIDE: usize = if cfg!(loom) { 1 } else { 16 << 10 };
 
-/// Most bytes that a caller's function puts into the ring at a time.
+/// Maximum bytes that a caller's function puts into the ring at a time.
 const FILL: usize = 256 << 10;
 
 /// A direction, and its ring as mapped in this process.
@@ -59,7 +59,7 @@ pub(crate) struct RingDirection<'a> {
     shared: &'a DirectionState,
     journal: &'a PushTimes,
     ring: *mut u8,
-    /// Most bytes that may ever be in the ring.
+    /// Maximum bytes that may ever be in the ring.
     most: u64,
 }
 

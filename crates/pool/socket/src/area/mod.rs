@@ -36,7 +36,7 @@ pub(crate) const RING_BYTES: usize = 4 << 20;
 pub(crate) const FIRST_BYTES: usize = 512 << 10;
 /// Bytes of a connection's area, rounded up to whole sections of the pool.
 pub const AREA_BYTES: usize = (HEAD_BYTES + 2 * RING_BYTES).next_multiple_of(unrack_pool::SECTION as usize);
-/// Most bytes in a ring of a Unix socket. The kernel's buffers can hold this number, in case the bytes must return to the kernel.
+/// Maximum bytes in a ring of a Unix socket. The kernel's buffers can hold this number, in case the bytes must return to the kernel.
 pub(crate) const UNIX_BYTES: usize = 160 << 10;
 /// Value of a position that is not known yet.
 pub(crate) const UNSET: u64 = u64::MAX;
@@ -106,7 +106,7 @@ pub(crate) struct Writer {
     pub(crate) wakes: AtomicU64,
     /// Number of wake bytes that were counted but not sent, because the kernel's buffer was full.
     pub(crate) owed: AtomicU64,
-    /// Most bytes in the ring. A value below [`FIRST_BYTES`] means [`FIRST_BYTES`].
+    /// Maximum bytes in the ring. A value below [`FIRST_BYTES`] means [`FIRST_BYTES`].
     pub(crate) limit: AtomicU64,
     /// Number of bytes of a frozen ring that were also sent through the kernel, because the receiving end asked for it.
     pub(crate) returned: AtomicU64,

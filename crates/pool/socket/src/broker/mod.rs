@@ -33,9 +33,9 @@ use wakeups::BrokerWakeups;
 
 /// Time between two searches for connections that are over.
 const SWEEP: Duration = Duration::from_millis(500);
-/// Most bytes per nanosecond that can pass through an area in one direction. No memory is faster than this.
+/// Maximum bytes per nanosecond that can pass through an area in one direction. No memory is faster than this.
 const BYTES_A_NANOSECOND: u64 = 100;
-/// Most connections to the broker that have not sent their request. To accept a further one, the broker closes the oldest.
+/// Maximum number of connections to the broker that have not sent their request. To accept a further one, the broker closes the oldest.
 const MOST_PENDING: usize = 256;
 
 /// Reason why a broker cannot be started.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// Longest time for which an end is remembered while its peer does not ask.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Most connections that are remembered while only one end has asked.
+/// Maximum number of connections that are remembered while only one end has asked.
 const MOST_WAITING: usize = 1 << 16;
 
 /// Name of an end of a connection.

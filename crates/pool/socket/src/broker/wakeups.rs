@@ -3,7 +3,7 @@
 use rustix::fd::{AsRawFd, OwnedFd};
 use std::collections::BTreeMap;
 
-/// Most wakeups of one process.
+/// Maximum number of wakeups of one process.
 pub(crate) const MOST: usize = 64;
 
 /// Wakeups by name, each with the process that owns it.

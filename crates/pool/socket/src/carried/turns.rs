@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Longest wait for room in the kernel before another attempt.
 const NAP: Duration = Duration::from_millis(100);
-/// Most wake bytes that can be owed, that is, counted but not sent because the kernel's buffer was full. Only a hostile peer can cause a
+/// Maximum wake bytes that can be owed, that is, counted but not sent because the kernel's buffer was full. Only a hostile peer can cause a
 /// larger number.
 const MOST_OWED: u64 = 1 << 16;
 

@@ -6,7 +6,7 @@ use crate::{kernel, wakeup};
 use libc::{MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, c_int};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Most receiving calls in one attempt to receive wake bytes.
+/// Maximum receiving calls in one attempt to receive wake bytes.
 const MOST_DRAINS: u32 = 64;
 
 /// Reason why a wait ended.

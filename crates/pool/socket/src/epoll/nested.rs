@@ -12,7 +12,7 @@ use crate::wakeup::SocketWakeup;
 use libc::{EPOLLET, EPOLLONESHOT, c_int, epoll_event};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Most events that are taken at a time.
+/// Maximum number of events that are taken at a time.
 const ROOM: usize = 32;
 
 /// True once an event was kept for a later wait.

@@ -12,7 +12,7 @@ use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Most sockets of one set that can be carried.
+/// Maximum number of sockets of one set that can be carried.
 const MOST_SLOTS: usize = 1 << 20;
 /// Slot number of the wakeup of an `epoll` set, in the same number space as the slots of sockets.
 pub(super) const WAKEUP: usize = MOST_SLOTS - 1;

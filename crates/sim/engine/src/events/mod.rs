@@ -50,7 +50,7 @@ pub struct Sim<F: Fabric, S: Source, O: Observer = Unobserved> {
     time_limit: Time,
 }
 
-/// Number of events between two calls of the progress hook, which makes about 20 calls a second.
+/// Number of events between two calls of the progress hook. The hook is then called about 20 times a second.
 const PROGRESS_EVERY: u64 = 1 << 16;
 
 impl<F: Fabric, S: Source> Sim<F, S> {

@@ -194,7 +194,7 @@ impl RackView {
         self.flows.iter().all(|known| known.state != State::Open)
     }
 
-    /// Returns the announcements of the flows that take part in the rates, ordered by [`FlowKey`].
+    /// Returns, for each flow that this node includes in its computation of rates, the last announcement of that flow, ordered by [`FlowKey`].
     pub fn counting(&mut self) -> Vec<Broadcast> {
         self.read();
         let counting = self.flows.iter().filter(|known| known.counts);
@@ -203,8 +203,8 @@ impl RackView {
         told
     }
 
-    /// Adds the flows that the node has known for an interval to those that take part in the rates (§3.3.2), and computes the rates of all
-    /// of them.
+    /// Includes the flows that the node has known for an interval in its computation of rates (§3.3.2), and computes the rates of all included
+    /// flows.
     pub fn settle(&mut self, now: Time, interval: Time, weights: &mut Weights) {
         self.read();
         if let Some(at) = self.discovered.filter(|at| *at + interval * 2 <= now) {

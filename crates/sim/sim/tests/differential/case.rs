@@ -53,7 +53,7 @@ pub(crate) struct Scale {
     pub round_trip: Time,
     /// Bytes of a full packet on the wire.
     pub packet: u64,
-    /// Most bytes that may come to a port after it has asked for a pause.
+    /// Maximum bytes that may come to a port after it has asked for a pause.
     pub headroom: u64,
 }
 

@@ -20,7 +20,7 @@ use unrack_workload::trace::TraceRow;
 
 /// Events handled before a run is abandoned: some tens of milliseconds.
 const MOST_EVENTS: u64 = 100_000;
-/// Most memory of a run in bytes. Larger ones are not run: a smaller machine would refuse them.
+/// Maximum memory of a run in bytes. Larger ones are not run: a smaller machine would refuse them.
 const MOST_BYTES: f64 = 1e9;
 /// Number of values tried for each key, unless all are.
 const SOME: u64 = 2;

@@ -13,7 +13,7 @@ use unrack_rack::Protocol;
 use unrack_sim::Run;
 use unrack_units::Time;
 
-/// Most times that a run with failures takes of one without, where the time-out and the outage are added to the latter.
+/// Maximum number of times that a run with failures takes of one without, where the time-out and the outage are added to the latter.
 const MULTIPLE: f64 = 3.0;
 /// Time-outs and outages that the last message may wait for one after the other.
 const IN_A_ROW: u64 = 10;

@@ -25,7 +25,7 @@ pub(crate) struct Promise {
     pub(crate) longest: u64,
     /// Least share of the links' capacity that large messages get in a synchronized all-to-all.
     share: f64,
-    /// Most mean slowdown at half load, of messages of 4 KiB or more.
+    /// Maximum mean slowdown at half load, of messages of 4 KiB or more.
     mean: f64,
     /// Most of what a larger buffer does to the mean slowdown, as a ratio.
     bloat: f64,

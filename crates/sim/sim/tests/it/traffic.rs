@@ -219,5 +219,5 @@ fn what_makes_no_sense_is_refused_before_the_run() {
             .to_string()
     };
     assert!(alone(1, 8, 0.5).contains("no other rack"));
-    assert!(alone(8, 1, 0.5).contains("nobody to talk to"));
+    assert!(alone(8, 1, 0.5).contains("no peer rack"));
 }

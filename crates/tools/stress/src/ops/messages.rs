@@ -6,8 +6,8 @@ use crate::sys::{self, DescriptorPair};
 use crate::worker::Worker;
 use unrack_basis::PAGE;
 
-/// Most pages of a message that the kernel transports as one piece. The limit is needed because a read of a message with a descriptor never
-/// returns more than one piece.
+/// Maximum number of pages of a message that the kernel transports as one piece. The limit is needed because a read of a message with a
+/// descriptor never returns more than one piece.
 const IN_ONE_PIECE: usize = 8;
 
 /// Sends a range of pages as one message that also carries a descriptor.

@@ -7,7 +7,7 @@ pub(super) const RATE: Rate = Rate::from_gbps(25);
 /// Bytes of a read's answer, and below, of a write (§4.2.2).
 pub(super) const READ: u16 = 1_024;
 pub(super) const WRITE: u16 = 100;
-/// Most requests of a compute node under way: more than either stack needs to fill a link.
+/// Maximum number of requests of a compute node under way: more than either stack needs to fill a link.
 pub(super) const WINDOW: usize = 64;
 /// Latency of local DRAM: 40 ns to the controller, 45 ns there (Pond, ASPLOS 2023). Memory at the far end takes as
 /// long.

@@ -1,5 +1,5 @@
-//! Session of a process with a memory node, and its landings: pages of the reserved region that are always present, in which loaded pages arrive before
-//! the pager moves them into the program.
+//! Session of a process with a memory node, and its landings: pages of the reserved region that are always present, in which loaded pages
+//! arrive before the pager moves them into the program.
 //!
 //! The memory of a slot becomes a landing when the slot's contents are at the node. Therefore no memory is allocated or freed in the steady
 //! state.

@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 
 /// Class of a closed section.
 const CLOSED: u64 = CLASS;
-/// Most buffers of a section: those of the smallest class, which have one line each.
+/// Maximum number of buffers of a section: those of the smallest class, which have one line each.
 pub(super) const MOST: u32 = 1 << 15;
 
 // Bits of the word, from the lowest: top 15, free 16, class 6, changes 27.

@@ -13,7 +13,7 @@ const IDENTITY: [&str; 2] = ["0x1af4", "0x1110"];
 /// Offsets of registers, in bytes.
 const OWN_NUMBER: u64 = 8;
 const DOORBELL: u64 = 12;
-/// Most peers of a device, because their numbers have 16 bits.
+/// Maximum number of peers of a device, because their numbers have 16 bits.
 const MOST_PEERS: u32 = 1 << 16;
 
 /// Doorbell of an ivshmem device that is bound to the driver `vfio-pci`.

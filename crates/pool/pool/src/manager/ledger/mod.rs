@@ -58,7 +58,7 @@ impl LedgerShape {
 const SPARE: usize = 1;
 /// Slots of a new ledger.
 const FIRST_SLOTS: usize = 256;
-/// Most slots that are added at a time.
+/// Maximum number of slots that are added at a time.
 const MOST_MORE: usize = 16 * 1024;
 
 /// Returns the size in bytes of a file with this many slots.

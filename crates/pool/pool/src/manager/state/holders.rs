@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 /// Limits on the objects of one [`Holder`], so that it cannot lock the other holders out.
 #[derive(Debug, Clone, Copy)]
 pub struct HolderLimits {
-    /// Most connections of all holders together.
+    /// Maximum number of connections of all holders together.
     pub clients: u32,
     pub channels: u32,
     pub services: u32,
     pub segments: u32,
-    /// Most segments that one side of a channel may be granted.
+    /// Maximum number of segments that one side of a channel may be granted.
     pub grants: u32,
     /// Messages that may wait for a process that does not read. While this many wait, requests that would send the
     /// process an offer, a grant or a wakeup are refused.
@@ -79,12 +79,12 @@ pub(crate) struct Holders {
     /// Size of the whole pool in bytes. If the quota is as large as the pool, the quota is not checked, so that a
     /// request beyond it is reported as a full pool.
     capacity: u64,
-    /// Most connections that one holder may have.
+    /// Maximum number of connections that one holder may have.
     connections: u32,
-    /// Most channels that one holder may open. It is the holder's share of the channels that one service may have,
+    /// Maximum number of channels that one holder may open. It is the holder's share of the channels that one service may have,
     /// because otherwise one client could lock all others out of a service.
     channels: u32,
-    /// Most records in the ledger that one holder may have.
+    /// Maximum number of records in the ledger that one holder may have.
     records: u32,
     /// User of the manager.
     user: u32,

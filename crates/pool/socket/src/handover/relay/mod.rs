@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 
 /// Size of the buffer for bytes to the program. It also has room for bytes that are taken back.
 const BUFFER: usize = 1 << 20;
-/// Most bytes that the relay receives at a time. They are limited because bytes that were received early may have to be put back into the
-/// ring.
+/// Maximum bytes that the relay receives at a time. They are limited because bytes that were received early may have to be put back into
+/// the ring.
 const PIECE: usize = 64 << 10;
 /// Longest sleep while other processes have the socket, because they may close it.
 const NAP: Duration = Duration::from_millis(100);
@@ -81,8 +81,8 @@ struct RelayDescriptors {
 
 /// Creates the relay process. It is not a child of this process, so that the program is not notified when the relay ends.
 ///
-/// The relay's memory is mapped here, where a failure can still be reported. If the relay found out later that it has no memory, the bytes in
-/// the ring would be lost.
+/// The relay's memory is mapped here, where a failure can still be reported. If the relay found out later that it has no memory, the bytes
+/// in the ring would be lost.
 fn spawn(socket: &Socket, ends: RelayDescriptors) -> bool {
     let (Some(down), Some(up)) = (Buffer::new(BUFFER), Buffer::new(PIECE)) else { return false };
     let mask = block_signals();

@@ -26,7 +26,7 @@ const NDP: Profile = named("ndp");
 const PFC_DCQCN: Profile = named("pfc-dcqcn");
 const R2C2: Profile = Profile {
     networks: Networks::Direct,
-    no_shared_buffer: Some("a node of `r2c2` has a queue of its own for each link"),
+    no_shared_buffer: Some("a node of `r2c2` has a separate queue for each link"),
     ..named("r2c2")
 };
 const PFQ: Profile = Profile {

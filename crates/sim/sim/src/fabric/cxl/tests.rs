@@ -12,7 +12,7 @@ use unrack_workload::{Outbox, Source};
 struct Counted {
     cxl: Cxl,
     credits: u32,
-    /// Most credits of one class of one link that were away at once.
+    /// Maximum number of credits of one class of one link that were away at once.
     most_away: u32,
 }
 

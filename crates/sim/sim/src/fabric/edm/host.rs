@@ -7,7 +7,7 @@ use unrack_workload::{Message, MessageId};
 /// Reads and writes of a sender to one destination share the limit, and are announced in the order in which they were submitted. A write
 /// stops being active when its sender gets its last grant. A read stops being active when its requester gets the last of the data.
 ///
-/// Most messages access only one byte per pair, because with 512 nodes a larger entry would not stay in the cache.
+/// Maximum number of messages access only one byte per pair, because with 512 nodes a larger entry would not stay in the cache.
 pub(super) struct Announcements {
     nodes: u32,
     limit: u8,

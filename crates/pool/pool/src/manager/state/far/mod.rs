@@ -35,9 +35,9 @@ use std::time::Duration;
 
 /// Position of the first bit of the host number, in the numbers of processes and channels.
 const HOST_AT: u32 = 48;
-/// Most services of one host that other hosts know.
+/// Maximum number of services of one host that other hosts know.
 const MOST_SERVICES: usize = 4096;
-/// Most channels between the processes of this host and those of one other host.
+/// Maximum number of channels between the processes of this host and those of one other host.
 const MOST_CHANNELS: usize = 4096;
 
 /// The side of a channel that is on another host.
@@ -47,8 +47,8 @@ pub(super) struct FarSide {
     pub is_lost: bool,
     /// Segments that the far process granted for writing. This host's caches may hold dirty lines of them.
     pub written: Vec<Extent>,
-    /// Segments that the far process granted, by offset, and whether each grant is still valid. A withdrawn one stays here until the process
-    /// of this host has unmapped the segment.
+    /// Segments that the far process granted, by offset, and whether each grant is still valid. A withdrawn one stays here until the
+    /// process of this host has unmapped the segment.
     pub granted: BTreeMap<u64, bool>,
     /// True once the far process reported that it cannot use the channel.
     pub has_given_up: bool,

@@ -74,21 +74,23 @@ impl State {
     }
 
     /// Passes a grant on to the process of this host. The manager of another host is not trusted to keep to the limits of a process of this
-    /// host: a repeated grant is ignored, and one beyond the limit, or to a process that does not read its events, ends the channel.
+    /// host: a repeated grant is ignored. A grant beyond the limit, or to a process that does not read its events, is refused, and the process is
+    /// notified that the channel is of no use any more.
     fn far_granted(&mut self, host: Host, id: ChannelId, segment: Extent, access: Access) {
         let is_theirs = self.hosts.as_ref().is_some_and(|hosts| hosts.member.is_of(host, segment));
         let Some(near) = self.near_of(host, id).filter(|_| is_theirs) else { return };
-        let (us, most) = (self.host(), self.holders.limits().grants as usize);
+        let most = self.holders.limits().grants as usize;
         let is_slow = self.check_reads(near).is_err();
         let channel = self.channels.get_mut(&id).expect("it has a near side");
-        let by = channel.far_side(us).id;
         let far = channel.far.as_mut().expect("it is to another host");
         if far.granted.contains_key(&segment.offset) {
             return;
         }
         if is_slow || far.granted.len() >= most {
-            self.pass_none(id);
-            return self.end_side(id, by, Cause::CannotMap);
+            if !std::mem::replace(&mut far.has_given_up, true) {
+                self.event(near, Event::Gone { channel: id, cause: Cause::CannotMap }, Vec::new());
+            }
+            return;
         }
         far.granted.insert(segment.offset, true);
         if access == Access::Write {
