@@ -1,7 +1,7 @@
 //! Effect of remote memory on a program: questions and their answers, computed in process.
 //!
 //! A question is a plain struct. Its method `ask` runs the program, simulates, draws conclusions, writes the run folder, and returns plain
-//! data, from which the command makes its JSON and its text. [`Asking`] receives the progress of a question, and cancels it.
+//! data, from which the command makes its JSON and its text. [`QuestionCaller`] receives the progress of a question, and cancels it.
 //!
 //! | question | asks | answer |
 //! |---|---|---|

@@ -3,12 +3,12 @@
 //! | to | use |
 //! |---|---|
 //! | print a result in a terminal | [`comparison_text`], [`lines_text`], [`simulation_text`], [`map_text`], [`sweep_text`] |
-//! | read run folders | [`RecordedRun::read`], [`Report::read`] |
-//! | make the page | [`Report::html`], [`Report::write`] |
+//! | read run folders | [`RecordedRun::read`], [`ReportPage::read`] |
+//! | make the page | [`ReportPage::html`], [`ReportPage::write`] |
 //! | draw where a message spent its time | [`explain_figure`] |
 //! | draw other lines, a sweep, or the maps of several programs | [`SeriesChart`], [`sweep_figures`], [`heat_of_programs`] |
 //! | compare two run folders | [`Difference::between`] |
-//! | export figures | [`Report::figures`], [`write_svgs`] |
+//! | export figures | [`ReportPage::figures`], [`write_svgs`] |
 //!
 //! The page is one file, which loads no fonts, scripts or other files; its content security policy makes the browser enforce that. All text
 //! from outside (commands, scenarios, names) passes through one writer that escapes it, `markup`.

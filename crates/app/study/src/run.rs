@@ -19,7 +19,7 @@ pub struct Measured {
     pub grid: String,
     pub labels: BTreeMap<String, String>,
     pub scenario_hash: String,
-    /// Summary of the run, and the additional results that [`Asked`](crate::asked::Asked) requests. If the run reached the
+    /// Summary of the run, and the additional results that [`ExtraResults`](crate::asked::ExtraResults) requests. If the run reached the
     /// limit of simulated time, `cut_off` has that time.
     pub summary: serde_json::Value,
 }

@@ -139,7 +139,7 @@ impl ShareAccount {
         Arc::ptr_eq(&self.own, &other.own)
     }
 
-    /// Takes an amount, which the caller must return later by [`Account::give`].
+    /// Takes an amount, which the caller must return later by [`ShareAccount::give`].
     ///
     /// # Errors
     /// If less is left in the peer's share or in the budget of all peers. Then no part is taken.

@@ -3,7 +3,7 @@
 //! | to | use |
 //! |---|---|
 //! | make or open the folder of a run | [`RunFolder`] |
-//! | describe a run: its build, machine and time | [`Started`], [`Manifest`], [`Build`], [`Machine`], [`HostRow`] |
+//! | describe a run: its build, machine and time | [`StartedCommand`], [`Manifest`], [`Build`], [`Machine`], [`HostRow`] |
 //! | represent the result of a comparison, of loads and stores, of a map, of a sweep | [`Comparison`], [`LinesSummary`], [`SlowdownMap`], [`Sweep`] |
 //! | describe other work that slowed a run down | [`Disturbance`] |
 //! | keep finished points of a grid | [`KeptPoints`] |

@@ -1,6 +1,6 @@
 //! Folder of one run: `manifest.json`, `summary.json` and the tables.
 //!
-//! A folder is overwritten only by a run with the same [`Purpose`], or if the user permits it explicitly.
+//! A folder is overwritten only by a run with the same [`RunPurpose`], or if the user permits it explicitly.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AtomicFile, Manifest, RecordError, atomic_write};
 
-/// Name of the file that marks a run folder, so that other folders are never overwritten. The file contains the [`Purpose`].
+/// Name of the file that marks a run folder, so that other folders are never overwritten. The file contains the [`RunPurpose`].
 const MARK: &str = ".unrack-run";
 
 /// The question that a run answers.

@@ -1,6 +1,6 @@
 //! Control segment: one shared file to which `unrack` writes its settings and every pager of a run writes its counts.
 //!
-//! All processes of a run together are one compute blade: they share the blade's local memory ([`Settings::limit_pages`]) and its link
+//! All processes of a run together are one compute blade: they share the blade's local memory ([`PagerSettings::limit_pages`]) and its link
 //! ([`ControlHead::downlink_free_ns`]). Every field is a plain atomic number, and no lock is ever held. Therefore a process that is killed
 //! leaves only its slot behind, which `unrack` frees.
 

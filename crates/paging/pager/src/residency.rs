@@ -184,7 +184,7 @@ impl Residency {
         record.dirty |= write;
     }
 
-    /// Keeps an active page in the program because it cannot be taken out now; see [`Fate::Stays`].
+    /// Keeps an active page in the program because it cannot be taken out now; see [`PageFate::Stays`].
     pub(crate) fn keep(&mut self, id: RecordId) {
         self.activate(id, false, now_ns());
     }

@@ -108,7 +108,7 @@ type Mid = Vec<Option<Box<Leaf>>>;
 pub struct PageTable {
     root: Vec<Option<Mid>>,
     /// Memory that was registered with the userfaultfd. This is only a hint, because other memory may have replaced it unnoticed;
-    /// [`Record::sure`] is reliable.
+    /// [`PageRecord::sure`] is reliable.
     registered: AddressSet,
     /// Records in chunks, so that growth never copies records.
     records: Vec<Box<[PageRecord]>>,

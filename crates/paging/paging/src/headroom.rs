@@ -28,7 +28,7 @@ fn killed_below(root: &Path, process: &str) -> u64 {
     counts.max().or_else(|| memory::killed(root)).unwrap_or(0)
 }
 
-/// Implements [`Headroom::of_process`]. `root` is the folder that contains `proc` and `sys`.
+/// Implements [`MemoryHeadroom::of_process`]. `root` is the folder that contains `proc` and `sys`.
 fn least(root: &Path, process: &str) -> Option<MemoryHeadroom> {
     let swap = memory::meminfo(root, "SwapFree:").unwrap_or(0);
     let machine = memory::meminfo(root, "MemAvailable:")

@@ -5,7 +5,7 @@
 //! | find the file of a command, and check that the command and the machine are suitable | [`CheckedProgram::prepare`] |
 //! | run the program natively, to get its time and footprint | [`native`], [`footprint`] |
 //! | measure the cost of the pager itself | [`calibrate()`] |
-//! | describe the delay of a fetch | [`Delay`] |
+//! | describe the delay of a fetch | [`FetchDelay`] |
 //! | run the program with remote memory | [`measure`] |
 //! | make memory of a running process remote | [`borrow()`] |
 //! | detect whether other work slowed a run down | [`MachineCounters::now`], [`MachineLoad::disturbance`] |

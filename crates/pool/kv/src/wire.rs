@@ -3,7 +3,7 @@
 use unrack_rpc::Method;
 use unrack_rpc::view::{OutOfRange, View, ViewMut};
 
-/// Method that finds a value and holds it in a place. The answer is a [`Found`], or empty if there is no such key.
+/// Method that finds a value and holds it in a place. The answer is a [`ValuePosition`], or empty if there is no such key.
 pub const GET: Method = Method::named("kv.get");
 /// Method that copies a value, for clients that share no memory. The answer is the version and the value, or empty if
 /// there is no such key.
@@ -86,7 +86,7 @@ pub struct ValuePosition {
 }
 
 impl ValuePosition {
-    /// Number of bytes of an answer with a [`Found`].
+    /// Number of bytes of an answer with a [`ValuePosition`].
     pub const BYTES: usize = 24;
 
     /// Writes the fields into an answer.

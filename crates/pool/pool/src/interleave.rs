@@ -5,7 +5,7 @@
 //! KiB.
 //!
 //! If the platform interleaves (HDM decoders), programs see one device, and this module maps it as a whole. Otherwise
-//! [`Space`](crate::space::Space) maps each granule separately. This requires granules of whole pages, and limits their
+//! [`MappedSpace`](crate::space::MappedSpace) maps each granule separately. This requires granules of whole pages, and limits their
 //! number, because the kernel allows a process only about 65,000 mappings.
 
 use crate::{PAGE, SECTION};

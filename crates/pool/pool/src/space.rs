@@ -113,7 +113,7 @@ impl MappedSpace {
     }
 
     /// Maps a file of an extent's size, unless the same extent or the whole space is mapped already. Each call needs a
-    /// matching [`unmap`](Space::unmap).
+    /// matching [`unmap`](MappedSpace::unmap).
     ///
     /// # Errors
     /// If the extent is not in the space, the file is too short, or the kernel refuses. Returns [`Errno::EXIST`] if the

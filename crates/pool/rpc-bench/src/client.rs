@@ -79,7 +79,7 @@ impl<'c> CallsInFlight<'c> {
         Ok(calls)
     }
 
-    /// Starts a call. [`Calls::finish`] returns `now` when the call is answered.
+    /// Starts a call. [`CallsInFlight::finish`] returns `now` when the call is answered.
     #[inline(always)]
     fn start(&mut self, at: usize, now: u64) -> Result<(), Error> {
         let mut request = self.clients[at].request(self.load.bytes)?;

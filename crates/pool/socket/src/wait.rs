@@ -1,4 +1,4 @@
-//! Sleeping of blocking calls, after they have spun for as long as their [`Patience`](crate::patience::Patience) allows.
+//! Sleeping of blocking calls, after they have spun for as long as their [`SpinTime`](crate::patience::SpinTime) allows.
 //!
 //! A thread that waits for bytes sleeps on its [`Wakeup`] and on the kernel's connection, which reports when the peer ends. Only one thread
 //! of an end does so, its *leader*; the others sleep until the leader has returned. A thread that waits for room sleeps on a futex in the

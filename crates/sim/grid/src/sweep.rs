@@ -36,7 +36,7 @@ pub struct GridPlan {
     pub asked: String,
 }
 
-/// One scenario of a [`Plan`].
+/// One scenario of a [`GridPlan`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedPoint {
     /// Values of the keys that differ, in the order of these keys.

@@ -1,7 +1,7 @@
 //! Kinds of topologies that a scenario can name.
 //!
 //! A kind has a name, keys, and a function that reads them. It is an entry of [`KINDS`] or, if another crate connects
-//! the nodes and switches ([`Connects`]), of [`Known::topologies`](crate::Known::topologies).
+//! the nodes and switches ([`Connects`]), of [`KnownNames::topologies`](crate::KnownNames::topologies).
 
 use crate::check::Checker;
 use crate::graph::Sides;

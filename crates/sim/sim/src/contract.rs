@@ -35,7 +35,7 @@ pub trait Registered: Fabric + Sized + 'static {
     fn build(site: &FabricSite, params: &Self::Params) -> Result<Self, SetupError>;
 
     /// Runs the fabric on several threads. A fabric whose profile says that it splits implements this by a call of
-    /// [`Parts::run`]. It is never called for other fabrics, because their split runs are rejected earlier.
+    /// [`SplitRun::run`]. It is never called for other fabrics, because their split runs are rejected earlier.
     ///
     /// # Errors
     /// If the run cannot be split.

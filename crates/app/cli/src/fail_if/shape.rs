@@ -24,7 +24,7 @@ pub(crate) enum ValueShape {
 }
 
 impl ValueShape {
-    /// Returns the shape of a type; [`Shape::Open`] for a type that cannot be deserialized without input.
+    /// Returns the shape of a type; [`ValueShape::Open`] for a type that cannot be deserialized without input.
     pub(crate) fn from_type<T: DeserializeOwned>() -> ValueShape {
         let mut shape = ValueShape::Open;
         match T::deserialize(Nothing(&mut shape)) {

@@ -89,7 +89,7 @@ impl ChartAxis {
         part.clamp(0.0, 1.0)
     }
 
-    /// Returns the value at a position: the inverse of [`Axis::position`].
+    /// Returns the value at a position: the inverse of [`ChartAxis::position`].
     pub(crate) fn value(&self, position: f64) -> f64 {
         match self.kind == ScaleKind::Log {
             true => self.lo * (self.hi / self.lo).powf(position),

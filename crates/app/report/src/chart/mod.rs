@@ -6,10 +6,10 @@
 //!
 //! | part | job |
 //! |---|---|
-//! | [`Axis`] | values to positions, ticks |
+//! | [`ChartAxis`] | values to positions, ticks |
 //! | [`Plot`] | the frame: axes, grid, labels, legend; positions on the page |
 //! | [`ChartData`] | the values shown, and the Vega-Lite specification made from them (`vega`) |
-//! | [`Labels`] | positions of labels, so that they do not overlap |
+//! | [`PlacedLabels`] | positions of labels, so that they do not overlap |
 //! | [`Picture`] | a finished picture in two widths, inline or as a separate file |
 //! | [`style`] | colours, fonts and strokes, light and dark |
 

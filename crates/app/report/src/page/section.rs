@@ -13,7 +13,7 @@ pub(crate) struct PageSection {
 }
 
 impl PageSection {
-    /// Returns a section. `prefix` makes the ids of several sections different. [`Section::figure`] places the figures into the body.
+    /// Returns a section. `prefix` makes the ids of several sections different. [`PageSection::figure`] places the figures into the body.
     pub(super) fn new(prefix: &str, question: String, answer: String, figures: Vec<Picture>) -> PageSection {
         let renamed = |figure: Picture| {
             let id = format!("{prefix}{}", figure.id);

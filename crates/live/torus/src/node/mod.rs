@@ -1,6 +1,6 @@
 //! A node of a rack without switches: it sends flows, forwards packets of others, and reassembles flows that arrive.
 //!
-//! The node has no clock, thread or socket. Its caller passes in packets and times, and lends it the services of [`Around`].
+//! The node has no clock, thread or socket. Its caller passes in packets and times, and lends it the services of [`NodeServices`].
 //! [`unrack_protocol::r2c2::node`], which the simulator also uses, decides how the node behaves. This module adds the bytes: every packet
 //! is written, checked and read as [`unrack_protocol::r2c2::packet`] defines, whatever its origin.
 //!

@@ -24,7 +24,7 @@ pub(super) enum HelperCall {
 }
 
 static AT: [AtomicUsize; RING] = [const { AtomicUsize::new(0) }; RING];
-/// Lengths of the ranges; the lowest bit marks [`Order::Unshare`].
+/// Lengths of the ranges; the lowest bit marks [`HelperCall::Unshare`].
 static LEN: [AtomicUsize; RING] = [const { AtomicUsize::new(0) }; RING];
 static FILLED: AtomicU32 = AtomicU32::new(0);
 static EMPTIED: AtomicU32 = AtomicU32::new(0);

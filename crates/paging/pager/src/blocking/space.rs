@@ -2,7 +2,7 @@
 //!
 //! From the moment when a change begins until its message is read, the kernel refuses every `UFFDIO_MOVE` and `UFFDIO_COPY` with `EAGAIN`.
 //! Therefore no function of this module can act on a mapping that has changed unnoticed. A function that gets `EAGAIN` calls
-//! [`Space::read_changes`] and checks its pages again, because the change may have removed them.
+//! [`PagedSpace::read_changes`] and checks its pages again, because the change may have removed them.
 
 use super::births;
 use super::events::FaultEvents;
@@ -148,7 +148,7 @@ impl PagedSpace {
         self.store.contents(&self.pages.table, id)
     }
 
-    /// Notes that a page was moved out of the place that [`Space::contents`] returned.
+    /// Notes that a page was moved out of the place that [`PagedSpace::contents`] returned.
     pub(super) fn contents_moved(&mut self, id: RecordId) {
         self.store.moved(&mut self.pages.table, id);
     }

@@ -70,10 +70,10 @@ impl AgentSite {
         place.pinning_in(place.short(place.begin, arguments).make(thread, saved)?)
     }
 
-    /// Maps the agent into a program, like [`Place::take`], but does not start the pager.
+    /// Maps the agent into a program, like [`AgentSite::take`], but does not start the pager.
     ///
     /// # Errors
-    /// As for [`Place::take`].
+    /// As for [`AgentSite::take`].
     pub(super) fn put(image: &Image, thread: u32, saved: &Saved) -> Result<AgentSite, Errno> {
         let instruction = trace::system_call_instruction(thread)?;
         let call = |number, arguments| system_call(thread, saved, instruction, number, arguments);

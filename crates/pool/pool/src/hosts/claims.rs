@@ -17,8 +17,8 @@
 //! join:     store the incarnation, publish, fence; only then claim
 //! ```
 //!
-//! [`Take`], [`Release`], [`Join`] and [`Declare`] implement these rules one access at a time, so that the model
-//! checker ([`model`](super::model)) can stop a host between any two accesses. [`Words`] is the memory, real or
+//! [`ClaimRule`], [`Release`], [`Join`] and [`Declare`] implement these rules one access at a time, so that the model
+//! checker ([`model`](super::model)) can stop a host between any two accesses. [`WordAccess`] is the memory, real or
 //! modelled.
 
 /// Number of a host, which is an index into the records of the device.
@@ -49,11 +49,11 @@ pub(super) enum DevicePart {
 /// Reason for an access. The model checker leaves out the accesses of one reason at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum AccessReason {
-    /// First reading of other hosts' claims in [`Take`].
+    /// First reading of other hosts' claims in [`ClaimRule`].
     Look,
-    /// This host's claim in [`Take`].
+    /// This host's claim in [`ClaimRule`].
     Claim,
-    /// Second reading of other hosts' claims in [`Take`].
+    /// Second reading of other hosts' claims in [`ClaimRule`].
     Check,
     /// Contents of a section that [`Release`] gives up.
     Contents,
@@ -88,7 +88,7 @@ pub(super) enum Stepped<Rule, Outcome> {
     Done(Outcome),
 }
 
-/// Outcome of [`Take`].
+/// Outcome of [`ClaimRule`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum ClaimOutcome {
     /// This host has the section.

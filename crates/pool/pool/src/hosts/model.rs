@@ -1,7 +1,7 @@
 //! Model checking of the claims: hosts share memory that is not coherent, may be stopped anywhere, and run in every
 //! order.
 //!
-//! A host has copies of lines, and a store changes only its copy. [`Words::publish`] and [`Words::refresh`] start an
+//! A host has copies of lines, and a store changes only its copy. [`WordAccess::publish`] and [`WordAccess::refresh`] start an
 //! operation that ends at any later moment, at the latest at the fence. A dirty copy may also be written back by itself
 //! at any moment. A host may lose power between any two accesses, and then loses all its copies. Later the host joins
 //! again, or another host declares it ended. Each test explores all states. [`each_access_is_needed`] leaves out the

@@ -41,7 +41,7 @@ impl HostOptions {
     /// Joins the group of hosts that share mapped devices.
     ///
     /// # Errors
-    /// See [`Member::join`].
+    /// See [`Membership::join`].
     pub(super) fn join(
         &self,
         devices: &Devices,

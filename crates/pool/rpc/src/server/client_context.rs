@@ -102,7 +102,7 @@ impl ClientContext {
 /// Runs a handler, and returns its outcome. A panic of the handler fails only this call.
 ///
 /// # Safety
-/// As for [`Desk::run`].
+/// As for [`ClientContext::run`].
 #[inline]
 pub(super) unsafe fn run_handler(
     incoming: &IncomingCall,

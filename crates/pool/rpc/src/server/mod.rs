@@ -6,7 +6,7 @@
 //! | [`call`] | a call, as its handler sees it |
 //! | [`desk`] | a client's identity and open streams, which form the context in which its calls run |
 //! | [`port`] | one client: its queues, granted memory and streams |
-//! | [`lane`] | a thread that serves ports, and sleeps when no client has work for it |
+//! | [`queue_thread`] | a thread that serves ports, and sleeps when no client has work for it |
 //! | [`workers`] | threads for slow handlers |
 
 mod call;

@@ -363,7 +363,7 @@ impl PartialAnswer {
         &mut self.buffer[self.end..]
     }
 
-    /// Handles `count` bytes that were read to the address returned by [`place`](Incoming::place).
+    /// Handles `count` bytes that were read to the address returned by [`place`](PartialAnswer::place).
     fn came(&mut self, count: usize, carrier: &mut LinkThread) -> Result<(), Over> {
         match &mut self.body {
             Some((answer, _, have)) if body_of(answer) - *have >= BUFFER => *have += count,

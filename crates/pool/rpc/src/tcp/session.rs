@@ -86,7 +86,7 @@ impl Session {
         &self.account
     }
 
-    /// Returns unshared memory for the bytes of a request and of its answer. It is not charged yet; [`Room::pay`] does
+    /// Returns unshared memory for the bytes of a request and of its answer. It is not charged yet; [`ChargedBlock::pay`] does
     /// that.
     pub(super) fn room(&mut self, request: &Request) -> Result<ChargedBlock, TcpSessionError> {
         let bytes = request.length.max(request.capacity) as usize;

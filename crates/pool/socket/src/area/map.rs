@@ -17,7 +17,7 @@ pub(crate) enum Unmappable {
     Kernel,
 }
 
-/// An area that is mapped into this process. It stays mapped until [`unmap`](Map::unmap).
+/// An area that is mapped into this process. It stays mapped until [`unmap`](AreaMapping::unmap).
 #[derive(Clone, Copy)]
 pub(crate) struct AreaMapping {
     base: *mut u8,

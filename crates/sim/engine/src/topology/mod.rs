@@ -60,7 +60,7 @@ pub struct Topology {
     /// Link of the CXL port of a host. In networks without CXL ports, it equals `host_link`.
     cxl_link: Link,
     faults: Option<Arc<FaultSchedule>>,
-    /// Tables of [`Shape::Built`].
+    /// Tables of [`TopologyShape::Built`].
     built: Option<Arc<BuiltTopology>>,
     /// Links between nodes, in a network without switches.
     graph: Option<Arc<Graph>>,

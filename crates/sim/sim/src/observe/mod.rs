@@ -2,10 +2,10 @@
 //!
 //! | question | view |
 //! |---|---|
-//! | how busy links were and how long their queues were, over time | [`Watch::links`] |
-//! | which packets left, in order of time; the same as bytes | [`Watch::packets`]; [`wire`] |
-//! | where one message spent its time | [`Watch::journal`], followed by [`explain`] |
-//! | how long the longest queue of each port was, and how many packets of each message were held out of order at most | [`Watch::peaks`] |
+//! | how busy links were and how long their queues were, over time | [`Views::links`] |
+//! | which packets left, in order of time; the same as bytes | [`Views::packets`]; [`wire`] |
+//! | where one message spent its time | [`Views::journal`], followed by [`explain`] |
+//! | how long the longest queue of each port was, and how many packets of each message were held out of order at most | [`Views::peaks`] |
 //!
 //! A watched run gives the same results as an unwatched one.
 

@@ -126,7 +126,7 @@ fn loom_who_sleeps_beside_the_wakeup_is_told() {
     });
 }
 
-/// A pair of queues with one slot, which a call has: models how [`Shared`](super::super::shared::Shared) handles
+/// A pair of queues with one slot, which a call has: models how [`SharedConnection`](super::super::shared::SharedConnection) handles
 /// room.
 #[derive(Default)]
 struct Slots {

@@ -117,7 +117,7 @@ impl EdmConfig {
         EdmLatencies { cycle: self.cycle, pma: self.pma }
     }
 
-    /// Replaces [`Order::ByTail`] by the order for message sizes with a heavy tail, or for other sizes.
+    /// Replaces [`SchedulingOrder::ByTail`] by the order for message sizes with a heavy tail, or for other sizes.
     pub fn for_tail(self, is_heavy: bool) -> EdmConfig {
         let policy = match (self.policy, is_heavy) {
             (SchedulingOrder::ByTail, true) => SchedulingOrder::Srpt,

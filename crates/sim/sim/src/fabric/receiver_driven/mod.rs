@@ -1,6 +1,6 @@
 //! `phost`, `homa` and `ird`: receivers grant the packets that senders send.
 //!
-//! [`Ends`] is the part that the three protocols share, and a [`ReceiverPolicy`] is the part in which they differ. Grants and
+//! [`TransferEnds`] is the part that the three protocols share, and a [`ReceiverPolicy`] is the part in which they differ. Grants and
 //! acknowledgements are sent before all data.
 
 mod granting;
