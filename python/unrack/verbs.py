@@ -30,13 +30,13 @@ def compare(
 
     Args:
         command: The program and its arguments.
-        access: Unit in which the program gets at remote memory: `pages` by page faults, `lines` by loads and
-            stores, or `both` (default: pages).
+        access: Unit in which the program accesses remote memory: `pages` by page faults, `lines` (or `cxl`)
+            by loads and stores, or `both` (default: pages).
         local: Memory that stays local: a share of the program's footprint, or a size (default: 25%).
         placement: Rule by which pages come into local memory, for loads and stores: interleaved (in turns of
             their addresses), first-touch (until it is full), hottest (by the whole run), tiered (moved by
-            use, as Linux does), dram-cache (local memory caches remote memory), all-far, or far:NAME (only memory
-            of this name is far, such as far:[heap]) (default: interleaved).
+            use, as Linux does), dram-cache (local memory caches remote memory), all-remote, or remote:NAME
+            (only memory of this name is remote, such as remote:[heap]) (default: interleaved).
         fabric: Fabrics to simulate, with commas between them (default: ideal,edm,cxl,dctcp).
         rack: Network between the nodes (default: star). One of star, drack, leaf-spine.
         scope: Memory that a compute blade uses (default: datacenter). One of rack, datacenter.
@@ -45,15 +45,16 @@ def compare(
         rate: Rate of every link, in the simulation and for injected delays (default: 100Gbps).
         transfers: Pages or lines to simulate for each fabric, over all blades: of pages, from the middle of
             the run (default: 300000).
-        repeat: Rounds of runs: first one run at each injected delay, then each time one at the smallest and
-            one at the largest; there are 3 more native runs than rounds (default: 2).
-        budget: Time limit of the whole command, such as 90s or 2m: runs are left out, a recorded run of lines
-            is ended early, and answers that lack what was left out are withheld. What is left of it goes into
-            more runs where answers are too uncertain.
+        repeat: Rounds of runs. The first round has one run at each injected delay; each further round has one
+            at the smallest and one at the largest delay. There are three more native runs than rounds
+            (default: 2).
+        budget: Time limit of the whole command, such as 90s or 2m. If it is too short, runs are left out, a
+            recorded run of lines ends early, and answers that need the missing runs are withheld. Remaining
+            time goes into more runs where answers are too uncertain.
         seed: Seed of all random choices (default: 1).
         out: Run folder: created, or rewritten if it has the same command, local share, fabrics and rack
             (default: unrack-compare).
-        replace: Replace the run in that folder, whatever it is of.
+        replace: Replace the run in that folder, even if it has another command or other settings.
         fail_if: Exit with status 1 if this expression over the summary holds, such as 'slowdown.p99>3' or
             'completed<messages or completion_ns.p99>5us'; a missing value makes it hold.
     """
@@ -103,12 +104,13 @@ def map(
         latency: Latencies of a fetch, beside the transmission of its page (default:
             500ns,1us,2us,3us,5us,10us,20us,50us).
         bandwidth: Rates of the link to remote memory (default: 10Gbps,25Gbps,40Gbps,100Gbps,200Gbps).
-        repeat: Rounds of runs: first one run at each injected delay, then each time one at the smallest and
-            one at the largest; there are 3 more native runs than rounds (default: 2).
-        budget: Time limit of the whole command, such as 90s or 2m: runs are left out, a recorded run of lines
-            is ended early, and answers that lack what was left out are withheld. What is left of it goes into
-            more runs where answers are too uncertain.
-        out: Run folder: made, or continued if it is of the same command (default: unrack-map).
+        repeat: Rounds of runs. The first round has one run at each injected delay; each further round has one
+            at the smallest and one at the largest delay. There are three more native runs than rounds
+            (default: 2).
+        budget: Time limit of the whole command, such as 90s or 2m. If it is too short, runs are left out, a
+            recorded run of lines ends early, and answers that need the missing runs are withheld. Remaining
+            time goes into more runs where answers are too uncertain.
+        out: Run folder: created, or continued if it has the same command (default: unrack-map).
         replace: Replace the run in that folder even if it is of another command.
     """
     return called(
@@ -134,7 +136,7 @@ def lines_calibrate(*, kept: bool = False) -> Result:
     """Measures caches, latencies and bandwidths of this machine, and keeps them until it restarts.
 
     Args:
-        kept: Take what was measured since this machine started, if anything was.
+        kept: Use the measurement that was kept since this machine started, if there is one.
     """
     return called(["lines", "calibrate"], {"--kept": kept}, json_to="stdout")
 
@@ -154,10 +156,11 @@ def lines_run(
             size (default: 25%).
         placement: Rule by which pages come into local memory, for loads and stores: interleaved (in turns of
             their addresses), first-touch (until it is full), hottest (by the whole run), tiered (moved by
-            use, as Linux does), dram-cache (local memory caches remote memory), all-far, or far:NAME (only memory
-            of this name is far, such as far:[heap]) (default: interleaved).
+            use, as Linux does), dram-cache (local memory caches remote memory), all-remote, or remote:NAME
+            (only memory of this name is remote, such as remote:[heap]) (default: interleaved).
         seed: Seed of the sample (default: 1).
-        once: Do not run the program natively first: no native time then checks what the model says of it.
+        once: Do not run the program natively first; the model's time is then not checked against a native
+            run.
     """
     return called(
         ["lines", "run"],
@@ -187,18 +190,18 @@ def swap(
     out: Value | None = None,
     replace: bool = False,
 ) -> Result:
-    """Checks the predicted slowdown by the kernel's own swap.
+    """Validates the predicted slowdown against the kernel's swap.
 
     Args:
         command: The program and its arguments.
         local: Memory that stays local: a share of the program's footprint, or a size (default: 25%).
         device: Device to swap to: zram, or a folder for a file to swap to (default: zram).
-        repeat: Rounds of runs: as many under swap, and one more; of the others as in `unrack compare`
-            (default: 2).
-        budget: Time limit of the whole command, such as 90s or 2m: runs are left out, a recorded run of lines
-            is ended early, and answers that lack what was left out are withheld. What is left of it goes into
-            more runs where answers are too uncertain.
-        out: Run folder: made, or continued if it is of the same command (default: unrack-swap).
+        repeat: Rounds of runs: the program runs once more than this under swap; its other runs are as in
+            `unrack compare` (default: 2).
+        budget: Time limit of the whole command, such as 90s or 2m. If it is too short, runs are left out, a
+            recorded run of lines ends early, and answers that need the missing runs are withheld. Remaining
+            time goes into more runs where answers are too uncertain.
+        out: Run folder: created, or continued if it has the same command (default: unrack-swap).
         replace: Replace the run in that folder even if it is of another command.
     """
     return called(
@@ -250,24 +253,24 @@ def run(
             that of the file; with --remote, the real one].
         completions: Draw each fetch's time from this file, written by a simulation.
         seed: Seed of these draws (default: 1).
-        remote: Keep remote pages at this memory node (see `unrack memory serve`): ADDRESS:PORT, or a socket's
-            path.
+        remote: Keep remote pages at this memory node (see `unrack memory serve`): ADDRESS:PORT, or the path
+            of a socket.
         keys: Encrypt with the keys of this folder, on loopback too [default: encrypt only beyond loopback,
             with the keys of the default folder; see `unrack keys`].
         insecure: Connect without encryption and without proof of identity, beyond loopback too.
         page_timeout: Report on stderr, every second, threads that wait longer than this for a page of the
             memory node, and end the program after six times as long (1s to 1h) (default: 5s).
         capture: Write every page transfer to this file (Parquet).
-        fast: Handle faults in the faulting thread: faster, but ends programs that it cannot keep correct.
-        read_ahead: Fetch up to N pages ahead (0 to 64) along the steps that a thread's faults show. Threads
-            wait less; the trace of `--capture` would not tell who waited for whom (default: 0).
-        grace: Time that processes which CMD leaves behind may go on, before they are ended [default: 500ms].
-        footprint: Footprint of which the share of --local is, instead of measuring it by a native run: for
-            services, which do not end, and for programs that may not run twice.
+        fast: Handle faults in the faulting thread: faster, but Unrack ends a program that it cannot keep
+            correct in this mode.
+        read_ahead: Fetch up to N pages ahead (0 to 64) along the strides that a thread's faults show. Threads
+            wait less, but `--capture` could not attribute the waits to threads (default: 0).
+        grace: Time that background processes of CMD may continue after CMD has ended [default: 500ms].
+        footprint: Footprint to which a share in --local refers. Unrack then does not measure it by a native
+            run: for services, which do not end, and for programs that must not run twice.
         no_cache: Measure the footprint again.
-        pid: Take memory from this process, which runs already, instead of starting a program, and give it
-            back in the end.
-        tree: With --pid: take memory also from the processes that it has started before.
+        pid: Take memory from this running process instead of starting a program, and give it back in the end.
+        tree: With --pid: take memory also from the processes that it started earlier.
         for_: Time after which memory is given back [default: when unrack is asked to end, or the process
             ends].
     """
@@ -315,11 +318,11 @@ def memory_serve(
         listen: Serve over TCP at this IPv4 address; port 0 takes one that is free.
         shm: Hand out shared memory through a socket at this path.
         capacity: Memory for all programs together.
-        per_client: Maximum memory of one client with all its processes: a share or a size. A client is a key,
-            without keys an address, on a Unix socket a user. Half leaves room for another client (default:
-            50%).
-        silence: Free the memory of a client after this time of silence, when it is stopped or cut off; 0s
-            waits for ever (default: 60s).
+        per_client: Maximum memory of one client with all its processes: a share or a size. A client is one
+            key; without keys it is one address, or one user on a Unix socket. The default leaves room for
+            another client (default: 50%).
+        silence: Free the memory of a client that was silent for this time because it is stopped or cut off;
+            0s waits for ever (default: 60s).
         keys: Encrypt with the keys of this folder, on loopback too [default: encrypt only beyond loopback,
             with the keys of the default folder; see `unrack keys`].
         insecure: Connect without encryption and without proof of identity, beyond loopback too.
@@ -342,11 +345,11 @@ def memory_serve(
 def memory_bench(
     node: Value | None = None, *, together: Value | None = None, pages: Value | None = None
 ) -> Result:
-    """Measures latency and rate of a node, by the way in which pages are asked for.
+    """Measures latency and rate of a memory node for single, concurrent and batched requests.
 
     Args:
-        node: Node to measure, at a loopback address; without one, a node of this process.
-        together: Pages that are asked for together (default: 32).
+        node: Node to measure, at a loopback address; by default, one that this command starts.
+        together: Pages in one batch of requests (default: 32).
         pages: Pages to read in each way (default: 100000).
     """
     return called(
@@ -427,7 +430,7 @@ def pool_serve(
 
     Args:
         socket: Socket to which programs connect [default: unrack/pool.sock in $XDG_RUNTIME_DIR].
-        capacity: Memory for all programs together, in whole sections of 2MiB; as much must be free now
+        capacity: Memory for all programs together, in sections of 2MiB; this much must be free at the start
             [default: that of an earlier pool that programs still use; else 1GiB, or half of the free memory
             if that is less].
         per_client: Maximum memory of one client: a size or a share. A client is a process with all its
@@ -437,9 +440,9 @@ def pool_serve(
             tmpfs or hugetlbfs; or devices such as /dev/dax0.0, separated by commas, all of which every client
             can reach (default: memfd).
         device: Devices that hosts share, separated by commas, as `unrack pool format` formatted them.
-        host: Number of this host among those that share the devices; each kernel has one of its own.
+        host: Number of this host; each kernel that shares the devices needs a different one.
         host_name: Name of this host, for people who look [default: the kernel's].
-        silence: Time for which another host may show nothing before calls to it end [default: 3s].
+        silence: Time without a heartbeat of another host after which calls to it end [default: 3s].
         doorbell: Doorbell by which hosts wake each other's programs: the folder in /sys/bus/pci/devices of an
             ivshmem-doorbell that is bound to vfio-pci, or a link to it [default: programs look for each other
             by themselves].
@@ -494,7 +497,7 @@ def pool_format(
         memory: Access of all hosts to the memory: coherent, incoherent (lines are flushed), uncached, or
             model (for tests) (default: incoherent).
         queue: Bytes of the queue area of each pair of programs (default: 64KiB).
-        force: Format devices that a host seems to serve, too.
+        force: Format the devices even if a host seems to serve them.
     """
     return called(
         ["pool", "format"],
@@ -511,13 +514,13 @@ def pool_format(
 
 
 def pool_fence(host: Value, *, force: bool = False, socket: Value | None = None) -> Result:
-    """Declares that a host has ended, so that what it had is free.
+    """Declares that a host is dead, which frees its sections.
 
     Args:
         host: Number of the host, as `unrack pool ls` lists it. Its power is off, or its virtual machine has
             ended: while it could still write, it would write into what others have by then.
-        force: Declare it ended although its heartbeat moves: its manager ends its programs, and until then
-            they may write into what others have.
+        force: Declare it dead although its heartbeat moves: its manager then ends its programs, which may
+            write into reused sections until they have ended.
         socket: Socket of the pool of this host [default: unrack/pool.sock in $XDG_RUNTIME_DIR].
     """
     return called(["pool", "fence"], {"--force": force, "--socket": socket}, [host])
@@ -543,7 +546,7 @@ def rack_up(
     gateway: Values | None = None,
     state: Value | None = None,
 ) -> Result:
-    """Builds the racks of a scenario.
+    """Builds the racks of a scenario on this machine.
 
     Args:
         scenario: The scenario file.
@@ -609,9 +612,9 @@ def rack_exec(
     Args:
         host: Number or name of the host.
         program: The program and its arguments.
-        tcp: Leave its TCP sockets as they are.
-        sockets: Pass bytes between hosts of a rack by reference, if both programs were started so (see
-            `unrack sockets`).
+        tcp: Leave the program's TCP sockets unchanged.
+        sockets: Pass bytes between hosts of a rack by reference, if both programs were started with this
+            option (see `unrack sockets`).
         state: Folder for the state of these racks [default: /run/unrack-rack, or in $XDG_RUNTIME_DIR or /tmp
             if you are not root].
     """
@@ -661,7 +664,7 @@ def rack_stop(host: Value, *, state: Value | None = None) -> Result:
 
 
 def rack_cont(host: Value, *, state: Value | None = None) -> Result:
-    """Lets a stopped virtual machine go on.
+    """Continues a stopped virtual machine.
 
     Args:
         host: Name or number of the host.
@@ -709,19 +712,19 @@ def rpc_bench(
     """Measures calls between two processes on this machine.
 
     Args:
-        sizes: Bytes of requests and of answers (default: 64B,512B,4KiB,32KiB,256KiB,2MiB).
-        windows: Calls under way besides the one that is waited for (default: 0,1,4,16).
+        sizes: Bytes of each request and of each answer (default: 64B,512B,4KiB,32KiB,256KiB,2MiB).
+        windows: Calls in flight besides the one that the client waits for (default: 0,1,4,16).
         connections: Numbers of connections of one client, at the smallest size: with queues each, and sharing
             queues (default: 1,8,96).
         rates: Calls per second at which the server's use of the processor is measured, or `none` (default:
             0,1000,10000).
         memory: Access to memory: coherent, incoherent (lines are flushed), or model (for tests) (default:
             coherent).
-        waiting: Way in which both sides wait: spin, adaptive or sleep. Rates are always measured with
-            adaptive (default: spin).
-        time: Time for each figure; ten times as long for processor time (default: 100ms).
-        rounds: Rounds of each figure: percentiles are over all rounds, calls per second are the median
-            round's (default: 3).
+        waiting: How client and server wait: spin, adaptive or sleep. Rates are always measured with adaptive
+            (default: spin).
+        time: Time for each figure; measurements of processor time take ten times as long (default: 100ms).
+        rounds: Rounds of each figure: percentiles are over all rounds, calls per second are those of the
+            median round (default: 3).
         capacity: Memory of the pool (default: 1GiB).
         serve: Serve the benchmark over the pool at this socket, until its manager ends: for a client on
             another host.
@@ -784,10 +787,10 @@ def sockets(
     Args:
         program: The program and its arguments.
         socket: Socket of the broker [default: unrack/sockets.sock in $XDG_RUNTIME_DIR].
-        capacity: Memory for all connections together, 10MiB each, of which little is ever touched [default:
+        capacity: Memory for all connections together: 10MiB each, of which connections touch little [default:
             half of the free memory].
         pool: Take the memory from the pool that is served at this socket.
-        after: Calls after which a connection changes over [default: 16].
+        after: Calls after which a connection passes its bytes by reference [default: 16].
     """
     return called(
         ["sockets"],
@@ -800,11 +803,11 @@ def sockets(
 def sockets_serve(
     *, socket: Value | None = None, capacity: Value | None = None, pool: Value | None = None
 ) -> Result:
-    """Brings together the ends of connections, until SIGINT or SIGTERM.
+    """Connects the ends of connections to each other, until SIGINT or SIGTERM.
 
     Args:
         socket: Socket of the broker [default: unrack/sockets.sock in $XDG_RUNTIME_DIR].
-        capacity: Memory for all connections together, 10MiB each, of which little is ever touched [default:
+        capacity: Memory for all connections together: 10MiB each, of which connections touch little [default:
             half of the free memory].
         pool: Take the memory from the pool that is served at this socket.
     """
@@ -822,12 +825,12 @@ def phy_encode(file: Value | None = None, *, scrambled: bool = False) -> Result:
 
 
 def phy_decode(file: Value | None = None, *, scrambled: bool = False, strict: bool = False) -> Result:
-    """Reads such a list, and says what frames and messages are in it.
+    """Reads such a list, and shows the frames and messages in it.
 
     Args:
         file: File to read; stdin by default.
         scrambled: The payloads are scrambled, as they are on the line.
-        strict: Memory went first, instead of taking turns with a frame.
+        strict: Memory messages had priority, instead of taking turns with a frame.
     """
     return called(
         ["phy", "decode"],
@@ -855,13 +858,13 @@ def phy_trace(
         file: File to read; stdin by default.
         nodes: Nodes at the switch (default: 2).
         chunk: Bytes that one grant allows (default: 256).
-        strict: Memory goes first, instead of taking turns with a frame.
-        wire: Cycles of a block's propagation between two PCS (default: 0).
-        cycles: Cycles after which to stop, if something is still under way (default: 100000).
+        strict: Memory messages have priority, instead of taking turns with a frame.
+        wire: Cycles that a block takes between two PCS (default: 0).
+        cycles: Cycles after which the run stops, even if messages are still in flight (default: 100000).
         pcap: Write messages and frames to a capture.
         vcd: Write the blocks of each link as waveforms.
-        fst: Write the same as fast signal trace, which is much smaller.
-        svg: Draw the blocks of each link, around those of memory.
+        fst: Write the same waveforms as fast signal trace (FST), which is much smaller.
+        svg: Draw the blocks of each link as SVG, around the blocks of memory messages.
     """
     return called(
         ["phy", "trace"],
@@ -993,7 +996,7 @@ def sweep(
 def sweep_merge(
     *parts: Value, out: Value | None = None, replace: bool = False, fail_if: Value | None = None
 ) -> Result:
-    """Makes the table of a sweep whose parts ran by themselves.
+    """Makes the table of a sweep from parts that were run separately.
 
     Args:
         parts: Folders of the parts.
@@ -1026,10 +1029,10 @@ def study_run(
     """Runs studies, and writes their page.
 
     Args:
-        names: Studies as `unrack study list` names them, or `all` except those that measure this machine.
-        quick: Run fewer points and messages: seconds.
-        costs: Simulate studies that take a machine's costs a second time, with those that `bench/sockets.sh
-            --costs FILE` measured.
+        names: Studies as `unrack study list` names them, or `all` for all that do not measure this machine.
+        quick: Run fewer points and messages, which takes seconds.
+        costs: Simulate studies that use a machine's costs a second time, with the costs that
+            `bench/sockets.sh --costs FILE` measured.
         out: Write results to this folder, and take finished points from it (default: runs/studies).
         replace: Replace the page in that folder even if it shows studies that this run lacks.
     """
@@ -1042,26 +1045,34 @@ def study_run(
     )
 
 
-def scenario(
-    *,
-    check: Value | None = None,
-    explain: Value | None = None,
-    draw: Value | None = None,
-    set: Values | None = None,
-) -> Result:
-    """Checks a scenario, or prints it in full.
+def scenario_check(file: Value, *, set: Values | None = None) -> Result:
+    """Checks whether a scenario can be run, and estimates the memory of the run.
 
     Args:
-        check: Check whether this scenario can be run.
-        explain: Print this scenario with every value and its origin.
-        draw: Print a picture of its network as SVG.
+        file: The scenario file, or - for standard input.
         set: Replace a value of the file.
     """
-    return called(
-        ["scenario"],
-        {"--check": check, "--explain": explain, "--draw": draw, "--set": set},
-        lists={"--set": None},
-    )
+    return called(["scenario", "check"], {"--set": set}, [file], lists={"--set": None})
+
+
+def scenario_explain(file: Value, *, set: Values | None = None) -> Result:
+    """Prints a scenario with every value and its origin.
+
+    Args:
+        file: The scenario file, or - for standard input.
+        set: Replace a value of the file.
+    """
+    return called(["scenario", "explain"], {"--set": set}, [file], lists={"--set": None})
+
+
+def scenario_draw(file: Value, *, set: Values | None = None) -> Result:
+    """Prints a picture of the scenario's network as SVG.
+
+    Args:
+        file: The scenario file, or - for standard input.
+        set: Replace a value of the file.
+    """
+    return called(["scenario", "draw"], {"--set": set}, [file], lists={"--set": None})
 
 
 def schema() -> Result:
@@ -1070,7 +1081,7 @@ def schema() -> Result:
 
 
 def diff(a: Value, b: Value) -> Result:
-    """Compares two run folders, and says whether they differ by more than noise.
+    """Compares two run folders, and shows which differences exceed the noise.
 
     Args:
         a: A run folder.
@@ -1092,7 +1103,7 @@ def report(*folders: Value, output: Value | None = None, svg: Value | None = Non
 
 
 def doctor(*verbs: Value) -> Result:
-    """Says which verbs can run on this machine, and what the others lack.
+    """Lists the verbs that can run on this machine, and the requirements that are missing for the others.
 
     Args:
         verbs: The verbs to check; by default, all. One of compare, map, run, lines, swap, rack, rpc, sockets,

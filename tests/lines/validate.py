@@ -229,7 +229,9 @@ def shares(slowdowns):
 
 def at(lines, ratio):
     """Returns the slowdown with all memory far at a ratio of latencies, interpolated between two points of the curve, or None."""
-    curve = next((one["curve"] for one in lines["placements"] if one["placement"] in ("all remote", "all far")), [])
+    curve = next(
+        (one["curve"] for one in lines["placements"] if one["placement"] in ("all remote", "all far")), []
+    )
     near_ns = lines["machine_times"]["near_ns"]
     points = [(near_ns, 1.0)] + [
         (p["latency_ns"], p["slowdown"]["value"]) for p in curve if "value" in p["slowdown"]

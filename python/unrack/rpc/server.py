@@ -131,7 +131,8 @@ def _handle(name: str, handler: Callable[[Incoming], int], pointer: int) -> int:
         _here.handling = False
     if call._close():
         _log.error(
-            "the handler of %s keeps views of a message after its return: it must copy the data that it keeps", name
+            "the handler of %s keeps views of a message after its return: it must copy the data that it keeps",
+            name,
         )
         return _FAILED
     return number
@@ -192,7 +193,9 @@ class Server(Closing):
     If a handler raises an exception other than `Refusal`, the exception is logged and the client gets `Failed`.
     """
 
-    def __init__(self, name: str, *, waiting: Waiting = "adaptive", queue_threads: int = 1, workers: int = 0) -> None:
+    def __init__(
+        self, name: str, *, waiting: Waiting = "adaptive", queue_threads: int = 1, workers: int = 0
+    ) -> None:
         """Creates a service, which has to get its methods before it is started.
 
         Args:

@@ -1,25 +1,25 @@
-/* Calls by reference over shared memory. Made from crates/pool/rpc-c/src: do not edit.
+/* Calls by reference over shared memory. Generated from crates/pool/rpc-c/src: do not edit.
  *
- * Link with -lunrack_rpc. Texts are UTF-8 and end with a zero.
+ * Link with -lunrack_rpc. Texts are UTF-8 and end with a zero byte.
  *
- * Ownership: what a function leaves at a pointer to a pointer is the caller's, until the function `..._free` of its
- * kind takes it. Handles may be freed in any order.
+ * Ownership: an object that a function stores at a pointer to a pointer belongs to the caller, until the caller passes it to the function
+ * `..._free` of its type. Handles may be freed in any order.
  *
- * Errors: functions that can fail return a status, and leave an error at `error` if that is not null and the status
- * is not UNRACK_STATUS_OK; the error is the caller's. Nothing else is written then. A null pointer where one is
- * needed is UNRACK_STATUS_INVALID.
+ * Errors: a function that can fail returns a status. If the status is not UNRACK_STATUS_OK and `error` is not null, the function stores an
+ * error at `error`, which belongs to the caller; it stores nothing else. The status is UNRACK_STATUS_INVALID if a required pointer is null.
  *
- * Messages lie in memory that the peer has mapped, too. One that keeps to no protocol may write to them while they are
- * read: what is to be checked is copied first, by unrack_copy, and then the copy is checked and used.
+ * Messages: the peer has mapped the memory of a message too, and a peer that violates the protocol may write to it while it is read.
+ * Therefore copy data that must be checked with unrack_copy first, and then check and use the copy.
  *
- * Pools: a null socket is the user's own pool, $XDG_RUNTIME_DIR/unrack/pool.sock; without that variable,
- * unrack-USER/pool.sock in the folder of temporary files, where USER is the user's number.
+ * Pools: a null socket means the user's pool, $XDG_RUNTIME_DIR/unrack/pool.sock; without that variable, unrack-USER/pool.sock in the folder
+ * for temporary files, where USER is the user's number.
  *
- * Threads: clients, endpoints, listeners and links may be used by several at a time; every other handle by one at a time, whichever it is.
+ * Threads: several threads may use a client, an endpoint, a listener or a link at the same time. Any other handle may be used by one thread
+ * at a time, which may be any thread.
  *
- * Processes: a handle belongs to the process that made it. A child by fork must connect for itself: functions that can fail are
- * UNRACK_STATUS_INVALID there with its parent's handles, and freeing those does not affect the parent. The bytes of its parent's messages
- * are mapped in the child, too, and are not to be written; the socket of a link is the parent's.
+ * Processes: a handle belongs to the process that made it. A forked child must connect for itself: functions that can fail return
+ * UNRACK_STATUS_INVALID for its parent's handles, and freeing these handles does not affect the parent. The child has the messages of its
+ * parent mapped too, and must not write to them; the socket of a link is the parent's.
  */
 
 #ifndef UNRACK_RPC_H
@@ -89,6 +89,9 @@ typedef struct unrack_buffer unrack_buffer;
 // at a time may use it.
 typedef struct unrack_call unrack_call;
 
+// Reason why a function failed. It belongs to the caller until `unrack_error_free`.
+typedef struct unrack_error unrack_error;
+
 // A connection to a service. Threads may share it. It may be freed before its calls, which keep what they need of it.
 typedef struct unrack_client unrack_client;
 
@@ -96,14 +99,8 @@ typedef struct unrack_client unrack_client;
 // buffers.
 typedef struct unrack_endpoint unrack_endpoint;
 
-// Reason why a function failed. It belongs to the caller until `unrack_error_free`.
-typedef struct unrack_error unrack_error;
-
 // A call that is being handled. It is valid until the handler returns.
 typedef struct unrack_incoming unrack_incoming;
-
-// Memory of messages that is kept mapped.
-typedef struct unrack_kept unrack_kept;
 
 // A byte stream to a peer, with which buffers are lent. Threads may share it. It may be freed before its buffers and
 // loans.
@@ -114,6 +111,9 @@ typedef struct unrack_listener unrack_listener;
 
 // A buffer of a peer. It remains until this handle is freed, even if the link or the endpoint ends before.
 typedef struct unrack_loan unrack_loan;
+
+// Memory of messages that is kept mapped.
+typedef struct unrack_kept unrack_kept;
 
 // A service. Only one thread at a time may use it. Its handlers run on threads of the library.
 typedef struct unrack_server unrack_server;
@@ -264,7 +264,8 @@ unrack_status unrack_call_wait(unrack_call *call,
 
 // Returns the bytes of the answer, which are valid until the call is freed; null if there is no answer. `bytes` may be
 // null.
-const uint8_t *unrack_call_response(const unrack_call *call, size_t *bytes);
+const uint8_t *unrack_call_response(const unrack_call *call,
+                                    size_t *bytes);
 
 // Returns the call's memory to the client. A call in flight is cancelled. Null is ignored.
 void unrack_call_free(unrack_call *call);
