@@ -15,13 +15,88 @@ MOST_UNDOCUMENTED = 0.10
 
 # Names that every crate may give to a type, because each reader expects them there: the roles of a type in its module.
 IDIOM = frozenset(
-    "Args Builder Cli Client Config Connection Error Event Frame Handler Header Hello Iter Kind Listener Malformed Options Packet Params "
-    "Reader Receiver Reply Request Result Row Sender Server Session State Stats Summary Verb Welcome Worker Writer".split()
+    [
+        "Args",
+        "Builder",
+        "Cli",
+        "Client",
+        "Config",
+        "Connection",
+        "Error",
+        "Event",
+        "Frame",
+        "Handler",
+        "Header",
+        "Hello",
+        "Iter",
+        "Kind",
+        "Listener",
+        "Malformed",
+        "Options",
+        "Packet",
+        "Params",
+        "Reader",
+        "Receiver",
+        "Reply",
+        "Request",
+        "Result",
+        "Row",
+        "Sender",
+        "Server",
+        "Session",
+        "State",
+        "Stats",
+        "Summary",
+        "Verb",
+        "Welcome",
+        "Worker",
+        "Writer",
+    ]
 )
 # Terms of the field that several crates use for the same concept, such as a node of a network. At most MOST_TERMS.
 TERMS = frozenset(
-    "Block Body Buffer Cache Call Channel Core Device Endpoint Entry Flow Guard Host Key Line Link Lock Memory Message Node Page Parser Port "
-    "Program Queue Rack Ring Scheduler Segment Slot Socket Source Step Store Stream Table Thread Timer Transfer Value".split()
+    [
+        "Block",
+        "Body",
+        "Buffer",
+        "Cache",
+        "Call",
+        "Channel",
+        "Core",
+        "Device",
+        "Endpoint",
+        "Entry",
+        "Flow",
+        "Guard",
+        "Host",
+        "Key",
+        "Line",
+        "Link",
+        "Lock",
+        "Memory",
+        "Message",
+        "Node",
+        "Page",
+        "Parser",
+        "Port",
+        "Program",
+        "Queue",
+        "Rack",
+        "Ring",
+        "Scheduler",
+        "Segment",
+        "Slot",
+        "Socket",
+        "Source",
+        "Step",
+        "Store",
+        "Stream",
+        "Table",
+        "Thread",
+        "Timer",
+        "Transfer",
+        "Value",
+    ]
 )
 MOST_TERMS = 40
 
