@@ -14,7 +14,7 @@ use unrack_record::KeptPoints;
 use unrack_sim::Summary;
 
 /// Points of a sweep.
-#[pyclass(frozen, module = "unrack._native")]
+#[pyclass(frozen, name = "Grid", module = "unrack._native")]
 pub(crate) struct SweepGrid {
     source: ScenarioSource,
     /// Path of the scenario file, or the name of its text.

@@ -9,7 +9,7 @@ use unrack_grid::tables::{message_meta, message_rows};
 use unrack_record::{RunFolder, RunPurpose, ports, to_batches};
 
 /// Results of one simulation.
-#[pyclass(frozen, module = "unrack._native")]
+#[pyclass(frozen, name = "Simulation", module = "unrack._native")]
 pub(crate) struct SimulationResults {
     pub simulated: FinishedSimulation,
     /// Links over time, if the caller requested them.
