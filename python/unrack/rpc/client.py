@@ -13,6 +13,9 @@ from unrack.rpc import native
 from unrack.rpc.errors import Deadline, Exhausted
 from unrack.rpc.native import Handle, Waiting
 
+# Longest time in seconds that allocating a call takes if there is room.
+_MOMENT = 1e-3
+
 
 class Client(Closing):
     """A connection to a service. Threads may share it. See `connect`."""
@@ -46,7 +49,9 @@ class Client(Closing):
             Exhausted,
         )
         if deadline is not None:
-            left = max(0.0, deadline - (time.monotonic() - begin))
+            waited = time.monotonic() - begin
+            # Errors name the deadline, so it is shortened only by a wait that counts.
+            left = deadline if waited < _MOMENT else max(0.0, deadline - waited)
             native.run("call_deadline", call.pointer, native.nanoseconds(left))
         return Call(call, method, self._deadline)
 
