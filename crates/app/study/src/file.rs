@@ -218,7 +218,7 @@ pub struct Select {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SampleChoice {
-    /// The value of the only selected point. If several points are selected, the figure counts as not measured.
+    /// The value of the only selected point of the grid. If several points are selected, the published figure counts as not measured.
     #[default]
     Only,
     Max,

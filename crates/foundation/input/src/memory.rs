@@ -85,7 +85,7 @@ impl ControlGroup {
         &self.folder
     }
 
-    /// Returns the memory that is left below the group's limit; `None` if it has no limit.
+    /// Returns the memory that is left below the limit of the control group; `None` if the group has no limit.
     pub fn memory_left(&self) -> Option<u64> {
         Some(self.number(self.files.limit)?.saturating_sub(self.used()?))
     }

@@ -94,7 +94,8 @@ pub struct PeerState {
 }
 
 impl PeerState {
-    /// Creates the state. `here` and `there` are the numbers of the two machines; `life` comes from [`new_life`].
+    /// Creates the state of the connection between two machines. `here` and `there` are the numbers of the two machines; `life` comes from
+    /// [`new_life`].
     pub fn new(key: SharedKey, here: u32, there: u32, life: u64) -> Arc<PeerState> {
         Arc::new(PeerState { key, here, there, life, their_life: AtomicU64::new(0), sent: AtomicU64::new(0) })
     }

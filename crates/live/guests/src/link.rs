@@ -1,7 +1,7 @@
 //! Connection of the rack's process with one guest. All programs in the guest share it.
 //!
-//! The thread that reads from the guest never writes to it, and never waits for a process that started a program. Therefore a guest that is
-//! slow, stopped or faulty holds up only its own programs.
+//! The thread that reads from the guest never writes to it, and never waits for the processes on this machine that started programs in the
+//! guest. Therefore a guest that is slow, stopped or faulty holds up only its own programs.
 
 use crate::wire::{Frame, Stream, VERSION, WINDOW, WireError};
 use std::collections::HashMap;

@@ -93,7 +93,7 @@ pub unsafe extern "C-unwind" fn __ppoll_chk(
     unsafe { ppoll(fds, count, most, mask) }
 }
 
-/// Returns whether one of the descriptors is a carried socket, or a set that contains one.
+/// Returns whether one of the descriptors is a carried socket (whose bytes pass by reference), or an epoll set that contains such a socket.
 ///
 /// # Safety
 /// As `poll(2)`.

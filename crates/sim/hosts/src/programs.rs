@@ -177,7 +177,7 @@ impl Hosts {
         found.unwrap_or_else(|| self.fetch_line(now, now, host, (host, part), address))
     }
 
-    /// Returns the time at which a core has loaded `lines` lines that its cache holds from `ready` on.
+    /// Returns the time at which a core has loaded `lines` cache lines, which are in its cache from the time `ready` on.
     pub(super) fn hit(&self, ready: Time, lines: u64) -> Time {
         let spec = &self.plan.spec;
         let line_time = Pace::new(spec.memory.rate).transmit(LINE);

@@ -149,7 +149,7 @@ pub(super) fn check_free(folder: &Path) -> Result<(), CommandFailure> {
     }
 }
 
-/// Takes down the rack without switches in this folder. Returns whether there was a rack or the remains of one.
+/// Takes down the torus, mesh or graph whose state is in this folder. Returns whether there was a rack or the remains of one.
 pub(super) fn down(folder: &Path) -> Result<bool, CommandFailure> {
     let Some(rack_state) = RackState::find(folder)? else { return Ok(false) };
     match rack_state.down()? {

@@ -34,7 +34,7 @@ const SHARES: [f64; 3] = [0.4, 0.6, 0.8];
 /// target.
 const USUAL_NS: f64 = 5_000.0;
 
-/// Returns the local memory that `share` requests of a program that has been run once.
+/// Returns the size of local memory that the share `share` gives to a program whose footprint is known.
 pub(super) fn local(survey: &Survey, share: Share) -> Result<Bytes, Error> {
     Ok(local_bytes(share, survey.footprint())?)
 }

@@ -32,7 +32,7 @@ struct KnownExtent {
     checksum: u64,
 }
 
-/// State of the only request that may be outstanding at the node: for another extent, or a ping.
+/// State of the only request that this process may have sent to the node without an answer: a request for one more extent, or a ping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RequestState {
     No,

@@ -127,8 +127,8 @@ impl Backing {
         }
     }
 
-    /// Makes a file for this extent alone. No access to the file ends in `SIGBUS`: a memory file is sealed, so that no process can shrink it,
-    /// and the memory of a file in a folder is allocated at once.
+    /// Makes a file for this extent alone. No access to the file ends in `SIGBUS`: a memory file is sealed, so that no process can shrink
+    /// it, and the memory of a file in a folder is allocated at once.
     ///
     /// # Errors
     /// If the machine has no memory or descriptors left.

@@ -1,8 +1,8 @@
 //! A slot of the queues: the state of a call, from writing its request to reading its answer.
 //!
-//! The steps that every call takes ([`SharedConnection::reserve`], [`SharedConnection::post`], [`SharedConnection::collect`], [`SharedConnection::release`])
-//! are compiled once, here, and return values that fit in registers. Rare steps are marked cold and box their errors.
-//! If a step were inlined with an [`Error`] in its result, the result would be in memory, where it would be stored in
+//! The steps that every call takes ([`SharedConnection::reserve`], [`SharedConnection::post`], [`SharedConnection::collect`],
+//! [`SharedConnection::release`]) are compiled once, here, and return values that fit in registers. Rare steps are marked cold and box
+//! their errors. If a step were inlined with an [`Error`] in its result, the result would be in memory, where it would be stored in
 //! pieces and loaded as a whole. Such a load is wider than the stores that it reads, so it would wait until all earlier
 //! stores are globally visible, among them the stores of the request.
 

@@ -37,8 +37,8 @@ pub struct Params {
     pub byte_counter: Bytes,
     /// Weight of a new sample in the sender's estimate of congestion (the paper's g). Default 1/256.
     pub gain: Fraction,
-    /// Number of increases that follow a cut of the rate before the target rate grows. Increases by the timer and by the byte counter are counted
-    /// separately. Until then, each increase halves the distance from the current rate to the target rate. Default 5.
+    /// Number of increases that follow a cut of the rate before the target rate grows. Increases by the timer and by the byte counter are
+    /// counted separately. Until then, each increase halves the distance from the current rate to the target rate. Default 5.
     pub fast_recovery: u32,
     /// Whether a cut of the sending rate leaves the target rate unchanged if the increase timer has not expired since
     /// the previous cut. NICs have a setting for this (`clamp_tgt_rate`), and the simulator of the authors of HPCC

@@ -194,7 +194,8 @@ impl RackView {
         self.flows.iter().all(|known| known.state != State::Open)
     }
 
-    /// Returns, for each flow that this node includes in its computation of rates, the last announcement of that flow, ordered by [`FlowKey`].
+    /// Returns, for each flow that this node includes in its computation of rates, the last announcement of that flow, ordered by
+    /// [`FlowKey`].
     pub fn counting(&mut self) -> Vec<Broadcast> {
         self.read();
         let counting = self.flows.iter().filter(|known| known.counts);
@@ -203,8 +204,8 @@ impl RackView {
         told
     }
 
-    /// Includes the flows that the node has known for an interval in its computation of rates (§3.3.2), and computes the rates of all included
-    /// flows.
+    /// Includes the flows that the node has known for an interval in its computation of rates (§3.3.2), and computes the rates of all
+    /// included flows.
     pub fn settle(&mut self, now: Time, interval: Time, weights: &mut Weights) {
         self.read();
         if let Some(at) = self.discovered.filter(|at| *at + interval * 2 <= now) {

@@ -36,8 +36,8 @@ impl<'de> Deserializer<'de> for Reader<'_> {
         }
     }
 
-    /// Reads a quantity, such as `10us`, from text. If the scenario has a plain number instead of text, the number is passed on as text, so that the parser of the quantity either accepts it
-    /// or reports the missing unit.
+    /// Reads a quantity, such as `10us`, from text. If the scenario has a plain number instead of text, the number is passed on as text, so
+    /// that the parser of the quantity either accepts it or reports the missing unit.
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeFault> {
         match &self.node.value {
             Value::Integer(number) => visitor.visit_str(&number.to_string()),

@@ -58,8 +58,8 @@ impl Timers {
         Some(alarm)
     }
 
-    /// Returns when the queue needs its next event, or `None` if no timer waits. Removes timers at the front that are no longer live. Call
-    /// it when the event of the queue has come and all due timers have been popped.
+    /// Returns the time at which the caller must look at the queue again, or `None` if no timer waits. Removes timers at the front that are
+    /// no longer live. Call it when the event of the queue has come and all due timers have been popped.
     pub(in crate::fabric) fn next(&mut self, mut live: impl FnMut(Alarm) -> bool) -> Option<Time> {
         while let Some(&(at, alarm)) = self.waiting.front() {
             if live(alarm) {

@@ -26,7 +26,7 @@ const LONGEST_GAP: Time = Time::from_us(1_000_000);
 pub struct Dependence {
     /// Index of the request in the window that must complete first. `None` for the start of the window.
     pub after: Option<u32>,
-    /// Computing time between the event and the request, or the end of the window, that waits for it.
+    /// Computing time of the core between this event and the next request or, if the window ends first, until the end of the window.
     pub gap: Time,
 }
 

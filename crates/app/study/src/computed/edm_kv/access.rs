@@ -9,8 +9,8 @@ pub(super) const READ: u16 = 1_024;
 pub(super) const WRITE: u16 = 100;
 /// Maximum number of requests of a compute node under way: more than either stack needs to fill a link.
 pub(super) const WINDOW: usize = 64;
-/// Latency of local DRAM: 40 ns to the controller, 45 ns there (Pond, ASPLOS 2023). Memory at the far end takes as
-/// long.
+/// Latency of local DRAM: 40 ns to the controller, 45 ns there (Pond, ASPLOS 2023). The memory of the remote
+/// node has the same latency.
 pub(super) const DRAM: Time = Time::from_ns(85);
 
 /// A memory access.

@@ -137,7 +137,7 @@ impl State {
         self.event(grant.to, event, file.into_iter().collect());
     }
 
-    /// Removes the owner of a segment. The segment becomes free once no other process has it mapped.
+    /// Records that a segment has no owner any more. The segment becomes free once no process has it mapped.
     pub(super) fn disown(&mut self, offset: u64) {
         let Some(segment) = self.segments.get_mut(&offset) else { return };
         segment.owner = None;

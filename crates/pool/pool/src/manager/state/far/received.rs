@@ -74,8 +74,8 @@ impl State {
     }
 
     /// Passes a grant on to the process of this host. The manager of another host is not trusted to keep to the limits of a process of this
-    /// host: a repeated grant is ignored. A grant beyond the limit, or to a process that does not read its events, is refused, and the process is
-    /// notified that the channel is of no use any more.
+    /// host: a repeated grant is ignored. A grant beyond the limit, or to a process that does not read its events, is refused, and the
+    /// process is notified that the channel is of no use any more.
     fn far_granted(&mut self, host: Host, id: ChannelId, segment: Extent, access: Access) {
         let is_theirs = self.hosts.as_ref().is_some_and(|hosts| hosts.member.is_of(host, segment));
         let Some(near) = self.near_of(host, id).filter(|_| is_theirs) else { return };
