@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Magic number of the file; it includes the version of the layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"unrack\0\x06");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"unrack\0\x07");
 /// Number of process slots, which is the maximum number of processes that a run can have at a time.
 pub const SLOTS: usize = 1024;
 /// Environment variable with the path of the control file.
@@ -314,9 +314,9 @@ mod tests {
 
     /// The pager and the command may be of different builds. Therefore a change of the layout needs another number in [`MAGIC`].
     #[test]
-    fn the_layout_of_version_6_stays() {
+    fn the_layout_of_version_7_stays() {
         use core::mem::offset_of;
-        assert_eq!(MAGIC.to_le_bytes(), *b"unrack\0\x06");
+        assert_eq!(MAGIC.to_le_bytes(), *b"unrack\0\x07");
         let head = [
             offset_of!(ControlHead, magic),
             offset_of!(ControlHead, settings),
@@ -328,7 +328,7 @@ mod tests {
             size_of::<ControlHead>(),
         ];
         let sizes = [size_of::<PagerSettings>(), size_of::<PagerCounts>(), size_of::<ProcessSlot>()];
-        assert_eq!((head, sizes), ([0, 8, 256, 432, 448, 472, 984, 58_328], [248, 176, 56]));
+        assert_eq!((head, sizes), ([0, 8, 256, 424, 440, 464, 976, 58_320], [248, 168, 56]));
     }
 
     #[test]
