@@ -93,7 +93,7 @@ hosts-doorbell:
 
 # A separate target folder, because all code is compiled differently for the model checker.
 models: rust
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(target)/loom \
+	env -u RUSTC_WORKSPACE_WRAPPER -u CLIPPY_ARGS RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(target)/loom \
 		cargo test -q --profile models -p unrack-pool -p unrack-rpc -p unrack-socket -p unrack-torus --lib loom
 
 lint:

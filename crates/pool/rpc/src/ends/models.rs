@@ -2,8 +2,8 @@
 //! reused in the next lap. Buffers are cells of the model checker, which reports an end that reads a buffer before or
 //! while it is written.
 
-use super::{Callee, Caller, CallerBuffer, IncomingCall, Layout, Reach};
-use crate::queue::entry::{Kind, Status};
+use super::{Callee, Caller, CallerBuffer, IncomingCall, QueueLayout, Reach};
+use crate::queue::entry::{Kind, EntryStatus};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread::yield_now;
@@ -26,8 +26,8 @@ struct ModelMemory {
 }
 
 impl ModelMemory {
-    fn area(&self) -> (*mut u8, Layout) {
-        let layout = Layout::fitting(size_of::<ModelArea>()).expect("room for two queues");
+    fn area(&self) -> (*mut u8, QueueLayout) {
+        let layout = QueueLayout::fitting(size_of::<ModelArea>()).expect("room for two queues");
         assert_eq!(layout.lines(), LINES);
         (self.area.0.as_ptr().cast_mut().cast(), layout)
     }
@@ -94,7 +94,7 @@ impl<'a> ModelRequest<'a> {
                 yield_now();
             }
         }
-        assert_eq!(self.caller.answer(slot).map(|answer| answer.status), Some(Status::DONE));
+        assert_eq!(self.caller.answer(slot).map(|answer| answer.status), Some(EntryStatus::DONE));
         assert_eq!(self.shared.read(self.caller.buffer(slot).offset()), value + 100);
         self.caller.release(slot);
     }
@@ -122,7 +122,7 @@ fn serve(shared: &ModelMemory, calls: usize) -> Vec<u64> {
                 let value = shared.read(request.offset);
                 ran.push(value);
                 shared.write(request.offset, value + 100);
-                callee.answer(request.slot, Status::DONE, 8, 8);
+                callee.answer(request.slot, EntryStatus::DONE, 8, 8);
             }
             None => yield_now(),
         }
@@ -160,7 +160,7 @@ fn loom_a_callee_that_announces_a_sleep_is_woken() {
         let mut asking = ModelRequest::new(&shared);
         asking.post(0, 1);
         assert!(asking.caller.wake_callee(|| {
-            wakeup.ring();
+            wakeup.wake();
             true
         }));
         sleeping.join().unwrap();

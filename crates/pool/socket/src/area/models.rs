@@ -1,8 +1,8 @@
 //! Models of a direction for the model checker, which tries all interleavings. A lost wakeup leaves a thread asleep forever, and the
 //! checker reports that.
 
-use super::super::{Journal, Reader, Shared, Signals, UNSET, Writer};
-use super::{Direction, Look};
+use super::super::{PushTimes, Reader, DirectionState, AreaSignals, UNSET, Writer};
+use super::{RingDirection, RingReading};
 use crate::pieces::Pieces;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use libc::iovec;
@@ -13,8 +13,8 @@ use std::cell::UnsafeCell;
 const BYTES: usize = 64;
 
 struct AreaModel {
-    shared: Shared,
-    journal: Journal,
+    shared: DirectionState,
+    journal: PushTimes,
     ring: UnsafeCell<[u8; BYTES]>,
     reader: Notify,
     writer: Notify,
@@ -41,7 +41,7 @@ impl AreaModel {
             returned: wide(0),
         };
         let reader = Reader { head: wide(0), skipped: wide(0), phase: word() };
-        let signals = Signals {
+        let signals = AreaSignals {
             consent: word(),
             want_data: word(),
             want_room: word(),
@@ -49,19 +49,19 @@ impl AreaModel {
             revert: word(),
             gone: word(),
         };
-        let shared = Shared { writer, reader, signals };
+        let shared = DirectionState { writer, reader, signals };
         AreaModel {
             shared,
-            journal: Journal::default(),
+            journal: PushTimes::default(),
             ring: UnsafeCell::new([0; BYTES]),
             reader: Notify::new(),
             writer: Notify::new(),
         }
     }
 
-    fn direction(&self, most: usize) -> Direction<'_> {
+    fn direction(&self, most: usize) -> RingDirection<'_> {
         // SAFETY: no model sends more bytes than the ring has.
-        unsafe { Direction::new(&self.shared, &self.journal, self.ring.get().cast(), most) }
+        unsafe { RingDirection::new(&self.shared, &self.journal, self.ring.get().cast(), most) }
     }
 
     /// Sends `bytes` bytes with ascending values, and waits for room where necessary.
@@ -88,7 +88,7 @@ impl AreaModel {
         let mut received = 0;
         while received < bytes {
             match direction.look() {
-                Look::Bytes(available) => {
+                RingReading::Bytes(available) => {
                     let mut byte = 0_u8;
                     let one = [iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 }];
                     assert_eq!(direction.pop(&mut Pieces::new(&one), available.min(1)), 1);
@@ -98,9 +98,9 @@ impl AreaModel {
                         self.writer.notify();
                     }
                 }
-                Look::Empty => {
+                RingReading::Empty => {
                     direction.request_data();
-                    if direction.look() == Look::Empty {
+                    if direction.look() == RingReading::Empty {
                         self.reader.wait();
                     }
                 }

@@ -114,12 +114,12 @@ mod loom_models {
         holders[buffer as usize].store(0, Ordering::Relaxed);
     }
 
-    fn model(count: u32, threads: [fn(&List, &[AtomicU32]); 2]) {
+    fn model(count: u32, threads: [fn(&FreeList, &[AtomicU32]); 2]) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(move || {
             let shared =
-                Arc::new((List::new(count), (0..count).map(|_| AtomicU32::new(0)).collect::<Vec<_>>()));
+                Arc::new((FreeList::new(count), (0..count).map(|_| AtomicU32::new(0)).collect::<Vec<_>>()));
             shared.0.open(1, count);
             let running = threads.map(|thread| {
                 let shared = shared.clone();
@@ -142,7 +142,7 @@ mod loom_models {
     }
 
     /// Takes one, gives it back, takes one: provokes the ABA problem, a compare-and-swap that succeeds wrongly.
-    fn back_and_forth(list: &List, holders: &[AtomicU32]) {
+    fn back_and_forth(list: &FreeList, holders: &[AtomicU32]) {
         for _ in 0..2 {
             let mut got = None;
             list.take(1, 1, |buffer| got = Some(buffer));
@@ -154,11 +154,11 @@ mod loom_models {
         }
     }
 
-    fn take_two(list: &List, holders: &[AtomicU32]) {
+    fn take_two(list: &FreeList, holders: &[AtomicU32]) {
         list.take(1, 2, |buffer| hold(holders, buffer));
     }
 
-    fn swap_order(list: &List, holders: &[AtomicU32]) {
+    fn swap_order(list: &FreeList, holders: &[AtomicU32]) {
         let mut got = Vec::new();
         list.take(1, 2, |buffer| got.push(buffer));
         for &buffer in &got {
@@ -174,7 +174,7 @@ mod loom_models {
 
     /// Closes the section if it can, opens it for another class, and checks that no other thread has a buffer of
     /// it.
-    fn close_and_reopen(list: &List, holders: &[AtomicU32]) {
+    fn close_and_reopen(list: &FreeList, holders: &[AtomicU32]) {
         if list.close(2) {
             list.open(2, 1);
             let mut got = None;

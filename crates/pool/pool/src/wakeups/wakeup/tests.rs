@@ -111,7 +111,7 @@ mod loom_models {
     fn a_ring_is_heard() {
         let tell_and_ring = |shared: &Shared| {
             shared.tell(0);
-            shared.wakeup.ring();
+            shared.wakeup.wake();
         };
         model([tell_and_ring], &[0]);
     }
@@ -120,7 +120,7 @@ mod loom_models {
     #[test]
     fn who_was_woken_finds_what_came_later() {
         let tell_twice = |shared: &Shared| {
-            let mut rung = Rung::default();
+            let mut rung = WakesSent::default();
             for which in 0..2 {
                 shared.tell(which);
                 while !PeerWakeup(&shared.wakeup).try_wake(&mut rung) {

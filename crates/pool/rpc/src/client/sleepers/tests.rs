@@ -17,7 +17,7 @@ struct Client {
 impl Client {
     /// Takes the answers that have come. Returns whether `mine` was taken, now or before; others are told of
     /// theirs.
-    fn find(&self, mine: usize, place: Place) -> bool {
+    fn find(&self, mine: usize, place: SleeperSlot) -> bool {
         let mut taken = self.taken.lock().unwrap();
         let before = *taken;
         for (taken, arrived) in taken.iter_mut().zip(&self.arrived) {
@@ -34,11 +34,11 @@ impl Client {
 
     fn wait(&self, mine: usize) {
         let mut found = false;
-        while !found && !self.find(mine, Place::Beside) {
+        while !found && !self.find(mine, SleeperSlot::Beside) {
             self.sleepers.sleep(&self.wakeup, None, |place| {
                 found = match place {
-                    Place::OnBell => self.find(mine, place),
-                    Place::Beside => self.taken.lock().unwrap()[mine],
+                    SleeperSlot::OnBell => self.find(mine, place),
+                    SleeperSlot::Beside => self.taken.lock().unwrap()[mine],
                 };
                 found
             });
@@ -50,7 +50,7 @@ impl Client {
         for arrived in &self.arrived {
             arrived.store(true, Ordering::Release);
         }
-        self.wakeup.ring();
+        self.wakeup.wake();
     }
 }
 
@@ -90,7 +90,7 @@ fn loom_who_sleeps_is_told_by_who_took_its_answer() {
         // The server's ring comes later than the look of this thread, or never: the sleeper was not yet seen
         // asleep.
         client.arrived[0].store(true, Ordering::Release);
-        client.find(1, Place::Beside);
+        client.find(1, SleeperSlot::Beside);
         waits.join().unwrap();
     });
 }
@@ -105,7 +105,7 @@ fn loom_a_wakeup_that_is_left_is_taken() {
         });
         client.sleepers.sleep(&client.wakeup, None, |_| true);
         client.arrived[1].store(true, Ordering::Release);
-        client.wakeup.ring();
+        client.wakeup.wake();
         waits.join().unwrap();
     });
 }
@@ -120,7 +120,7 @@ fn loom_who_sleeps_beside_the_wakeup_is_told() {
             move || client.wait(1)
         });
         client.arrived[1].store(true, Ordering::Release);
-        client.find(0, Place::Beside);
+        client.find(0, SleeperSlot::Beside);
         waits.join().unwrap();
         drop(on_wakeup);
     });
@@ -149,7 +149,7 @@ struct Calls {
 impl Slots {
     /// Takes the slot if it is free. The thread that takes the answer of an abandoned call tells those that look
     /// for room.
-    fn find(&self, place: Place) -> bool {
+    fn find(&self, place: SleeperSlot) -> bool {
         let mut calls = self.calls.lock().unwrap();
         let freed = calls.abandoned && self.arrived.load(Ordering::Acquire);
         calls.abandoned &= !freed;
@@ -165,11 +165,11 @@ impl Slots {
     fn wait_for_room(&self) {
         self.calls.lock().unwrap().seekers += 1;
         let mut found = false;
-        while !found && !self.find(Place::Beside) {
+        while !found && !self.find(SleeperSlot::Beside) {
             self.sleepers.sleep(&self.wakeup, None, |place| {
                 found = match place {
-                    Place::OnBell => self.find(place),
-                    Place::Beside => std::mem::take(&mut self.calls.lock().unwrap().free),
+                    SleeperSlot::OnBell => self.find(place),
+                    SleeperSlot::Beside => std::mem::take(&mut self.calls.lock().unwrap().free),
                 };
                 found
             });
@@ -234,7 +234,7 @@ fn loom_an_answer_that_makes_room_is_told_of() {
         slots.calls.lock().unwrap().abandoned = true;
         let seeks = seeker(&slots);
         slots.arrived.store(true, Ordering::Release);
-        slots.wakeup.ring();
+        slots.wakeup.wake();
         seeks.join().unwrap();
     });
 }
@@ -247,7 +247,7 @@ fn loom_who_makes_room_for_others_tells_them() {
         slots.calls.lock().unwrap().abandoned = true;
         let seeks = seeker(&slots);
         slots.arrived.store(true, Ordering::Release);
-        if slots.find(Place::Beside) {
+        if slots.find(SleeperSlot::Beside) {
             slots.release();
         }
         seeks.join().unwrap();
