@@ -99,7 +99,8 @@ class Calls(RpcService):
         with self.client.call("nap", 8, deadline=0.01) as request:
             with self.assertRaises(rpc.Deadline) as caught:
                 request.answer()
-            self.assertIn("10ms", caught.exception.cause)
+            # On a busy machine, a part of the 10 ms may have passed before the call was made.
+            self.assertRegex(caught.exception.cause, r"within (10|\d(\.\d+)?)ms|within \d+(\.\d+)?us")
             # It is over, and not under way as after a timeout.
             with self.assertRaises(rpc.Invalid):
                 request.answer()
