@@ -96,7 +96,7 @@ fn a_trace_shows_every_block_and_can_be_captured() {
     assert!(said.contains("16 B written at 0x80: first block in cycle 101"), "{said}");
     let waves = String::from_utf8(desk.bytes("run.vcd")).unwrap();
     assert!(waves.contains("$scope module node1_down $end") && waves.contains("s/MST/ "));
-    let dissector = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../share/wireshark/unrack-edm.lua");
+    let dissector = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/wireshark/unrack-edm.lua");
     let fields = ["edm.kind", "edm.node", "edm.id", "edm.size", "edm.address", "edm.data", "frame.len"];
     let mut command = Command::new("tshark");
     command.arg("-X").arg(format!("lua_script:{}", dissector.display())).args(["-r", &pcap, "-T", "fields"]);

@@ -66,7 +66,7 @@ fn checksum(bytes: &[u8]) -> u16 {
 
 /// Returns the fields that tshark finds in a capture, a line for each packet.
 fn tshark(desk: &Desk, capture: &str, fields: &[&str]) -> Option<Vec<String>> {
-    let dissector = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../share/wireshark/unrack.lua");
+    let dissector = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/wireshark/unrack.lua");
     let mut command = Command::new("tshark");
     command.arg("-X").arg(format!("lua_script:{}", dissector.display()));
     command.args(["-r", &desk.path(capture), "-T", "fields", "-E", "separator=,"]);

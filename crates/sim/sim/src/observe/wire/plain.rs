@@ -1,5 +1,5 @@
 //! A header for fabrics whose headers Wireshark does not know. It has the link type `LINKTYPE_USER0`, and
-//! `share/wireshark/unrack.lua` dissects it.
+//! `examples/wireshark/unrack.lua` dissects it.
 //!
 //! All numbers are big-endian.
 //!
