@@ -3,7 +3,7 @@
 //! while it is written.
 
 use super::{Callee, Caller, CallerBuffer, IncomingCall, QueueLayout, Reach};
-use crate::queue::entry::{Kind, EntryStatus};
+use crate::queue::entry::{EntryStatus, Kind};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread::yield_now;

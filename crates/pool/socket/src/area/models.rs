@@ -1,7 +1,7 @@
 //! Models of a direction for the model checker, which tries all interleavings. A lost wakeup leaves a thread asleep forever, and the
 //! checker reports that.
 
-use super::super::{PushTimes, Reader, DirectionState, AreaSignals, UNSET, Writer};
+use super::super::{AreaSignals, DirectionState, PushTimes, Reader, UNSET, Writer};
 use super::{RingDirection, RingReading};
 use crate::pieces::Pieces;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
