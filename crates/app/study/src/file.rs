@@ -205,7 +205,7 @@ pub struct Select {
     /// Path of the value in the summary, such as `by_kind.read.slowdown.mean`.
     pub value: String,
     pub take: SampleChoice,
-    /// If not empty, each value is divided by the value of the point that has these labels in place of its own.
+    /// If not empty, each value is divided by the value of another point: the point that has these labels, and otherwise the same labels.
     pub over: BTreeMap<String, String>,
     /// For [`Published::Rows`]: the axis of the columns.
     pub columns: String,

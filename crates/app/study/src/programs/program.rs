@@ -90,7 +90,7 @@ impl ProgramClass {
     }
 }
 
-/// Result for one program: what its command prints with `--json`.
+/// Result for one program: the JSON object that its command prints with `--json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProgramFound {
     pub program: String,

@@ -1,6 +1,6 @@
 //! Creation of threads, of forks, and of children that share the parent's memory until they run another program.
 //!
-//! The parent's handler makes the system call. A child that shares memory begins on the stack of its own block. It has a copy of the
+//! The parent's handler makes the system call. A child that shares memory begins on the stack in the child's block. It has a copy of the
 //! parent's signal frame, with a different stack pointer and result, and it continues the program from that copy.
 
 use super::context::{ThreadContext, floating_point_len, resume};
