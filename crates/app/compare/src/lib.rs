@@ -29,7 +29,7 @@
 //!
 //! ```no_run
 //! use std::sync::atomic::AtomicBool;
-//! use unrack_compare::{Asking, ComparisonQuestion, StepProgress};
+//! use unrack_compare::{ComparisonQuestion, QuestionCaller, StepProgress};
 //!
 //! struct Steps;
 //!
@@ -45,7 +45,7 @@
 //!     ..ComparisonQuestion::of(vec!["sort".into(), "big.txt".into()])
 //! };
 //! let cancel = AtomicBool::new(false);
-//! let answer = question.ask(Asking::here(&Steps, &cancel))?;
+//! let answer = question.ask(QuestionCaller::here(&Steps, &cancel))?;
 //! println!("{}", answer.report.display());
 //! # Ok(())
 //! # }
