@@ -23,7 +23,7 @@ test: rust debian
 	@$(MAKE) --jobs 2 test-build lint-rest
 	$(call say,testing the crates)
 	@$(rtl_small) cargo test -q --workspace --profile ci --lib --bins --tests --examples -- --skip silence::
-	@cargo test -q --profile ci --doc $(addprefix -p unrack-,$(with_doctests))
+	@cargo test -q --workspace --profile ci --doc
 	$(call say,testing silent peers and all interleavings of lock-free code)
 	@$(MAKE) --jobs 2 test-silence models
 	$(call say,testing Python and real programs)
@@ -37,9 +37,6 @@ test: rust debian
 		echo "skipped, because this machine lacks something:"; \
 		sort -u $(skips) | sed 's/^/  /'; \
 	fi
-
-# Crates whose documentation has examples. Looking for examples in the others takes minutes.
-with_doctests := compare kv lend rpc
 
 .PHONY: test-build
 test-build:

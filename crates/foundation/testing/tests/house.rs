@@ -126,3 +126,46 @@ fn the_makefile_names_what_tests_know() {
         "skips.py knows all of {known:?}"
     );
 }
+
+/// Returns whether the documentation in this source has an example that Rust's documentation tests would run.
+fn has_example(source: &str) -> bool {
+    let mut is_inside = false;
+    let mut fences = source.lines().filter_map(|line| {
+        let comment = line.trim_start();
+        let text = comment.strip_prefix("//!").or_else(|| comment.strip_prefix("///"))?;
+        text.trim_start().strip_prefix("```")
+    });
+    fences.any(|kind| {
+        is_inside = !is_inside;
+        is_inside && matches!(kind.trim(), "" | "rust" | "no_run" | "should_panic" | "compile_fail")
+    })
+}
+
+#[test]
+fn every_example_of_the_documentation_is_compiled() {
+    assert!(has_example("//! ```no_run\n//! f();\n//! ```") && has_example("    /// ```\n    /// f();"));
+    assert!(!has_example("//! ```text\n//! a --> b\n//! ```\nlet text = \"```\";"));
+    let mut unseen = Vec::new();
+    let mut examples = 0;
+    for group in std::fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path()) {
+        let Ok(crates) = std::fs::read_dir(&group) else { continue };
+        for folder in crates.map(|entry| entry.unwrap().path()).filter(|path| path.join("src").is_dir()) {
+            let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+            let mut folders = vec![folder.join("src")];
+            while let Some(inner) = folders.pop() {
+                for path in std::fs::read_dir(inner).unwrap().map(|entry| entry.unwrap().path()) {
+                    if path.is_dir() {
+                        folders.push(path);
+                    } else if path.extension().is_some_and(|end| end == "rs")
+                        && has_example(&std::fs::read_to_string(&path).unwrap())
+                    {
+                        examples += 1;
+                        unseen.extend(manifest.contains("doctest = false").then_some(path));
+                    }
+                }
+            }
+        }
+    }
+    assert!(examples > 3, "{examples} examples");
+    assert!(unseen.is_empty(), "remove `doctest = false` from the manifest of {unseen:?}");
+}

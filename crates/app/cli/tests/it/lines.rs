@@ -137,6 +137,7 @@ fn worst(lines: &Value) -> std::collections::BTreeMap<String, f64> {
 }
 
 #[test]
+#[ignore = "long: make soak runs it"]
 fn a_map_has_every_rule_at_every_share() {
     let Some(lab) = lab("lines-map") else { return };
     let (json, file) = (lab.path("map.json"), unsorted(&lab, 16_000));
@@ -178,6 +179,7 @@ fn a_map_has_every_rule_at_every_share() {
 }
 
 #[test]
+#[ignore = "long: make soak runs it"]
 fn memory_of_a_name_is_far() {
     let Some(lab) = lab("lines-far") else { return };
     let file = unsorted(&lab, 15_000);
@@ -384,6 +386,7 @@ int main(void) {
 }"#;
 
 #[test]
+#[ignore = "long: make soak runs it"]
 fn a_thread_that_waits_is_not_hidden_by_one_that_computes() {
     let Some(lab) = lab("lines-hidden") else { return };
     let program = lab.path("hidden");
