@@ -177,7 +177,7 @@ pub(crate) fn is_closed() -> bool {
 
 /// Calls the pager. Where a system call might end this thread, the function only spins, because the pager checks for requests at each tick
 /// anyway.
-fn ring() {
+pub(crate) fn ring() {
     if is_filtered() {
         return core::hint::spin_loop();
     }

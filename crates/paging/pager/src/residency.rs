@@ -205,9 +205,10 @@ impl Residency {
     /// Returns the number of pages to evict now, so that the run gets back under its limit. The process with the oldest page makes room for
     /// the whole run, so that an idle process does not withhold memory from a busy one. Because that process may need a moment to notice,
     /// the other processes ignore a small excess.
-    pub(crate) fn excess(&self) -> usize {
+    /// `coming` pages that are about to come count as local.
+    pub(crate) fn excess(&self, coming: u64) -> usize {
         let limit = self.limit();
-        let total = self.local + self.others;
+        let total = self.local + self.others + coming;
         if total <= limit || !self.is_oldest && total < limit + limit / 8 {
             return 0;
         }
@@ -292,8 +293,12 @@ impl Residency {
         }
     }
 
-    /// Compares the contents of an inactive page, which are in its slot, with the remote copy.
+    /// Compares the contents of an inactive page, which are in its slot, with the remote copy. The contents of the next page are prefetched
+    /// meanwhile, because it will leave soon.
     pub(crate) fn leaving(&self, id: RecordId) -> Leaving {
+        if let Some(next) = self.table.after(id) {
+            prefetch(reserved_region::slot(next));
+        }
         let record = self.table.get(id);
         let hash = hash_of(reserved_region::slot(id));
         Leaving { id, changed: record.dirty || hash != record.hash, hash }
@@ -384,6 +389,18 @@ impl Residency {
     }
 }
 
+/// Prefetches a page into the cache.
+fn prefetch(page: usize) {
+    const LINE: usize = 64;
+    #[cfg(target_arch = "x86_64")]
+    for line in (page..page + PAGE).step_by(LINE) {
+        // SAFETY: a hint, which is harmless for any address.
+        unsafe { core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(line as *const i8) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (page, LINE);
+}
+
 /// Returns the hash of the page at `at`, which must be present and belong to the pager. Two different contents collide with a probability
 /// of 2^-64.
 fn hash_of(at: usize) -> u64 {
@@ -463,12 +480,12 @@ mod tests {
             young.sync(None, 0);
         }
         assert!(old.is_over() && young.is_over());
-        assert_eq!(old.excess() as u64, 10 + SLACK);
-        assert_eq!(young.excess(), 0, "a small excess is left to the other");
+        assert_eq!(old.excess(0) as u64, 10 + SLACK);
+        assert_eq!(young.excess(0), 0, "a small excess is left to the other");
         young.track_new(START + 64 * PAGE, 10, 2);
-        assert_eq!(young.excess() as u64, 20 + SLACK, "a large one is not");
+        assert_eq!(young.excess(0) as u64, 20 + SLACK, "a large one is not");
         old.sync(Some(50), 40);
-        assert_eq!((old.local, old.excess()), (10, 0), "the kernel knows better");
+        assert_eq!((old.local, old.excess(0)), (10, 0), "the kernel knows better");
     }
 
     #[test]

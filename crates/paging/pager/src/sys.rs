@@ -268,6 +268,14 @@ impl Uffd {
         let _ = exchange::<{ read_only::<UffdRange>(0xAA, 0x02) }, _>(self.fd(), &mut range);
     }
 
+    /// Sets whether [`Uffd::read`] waits for events if there are none. While it waits, the descriptor cannot be polled.
+    ///
+    /// # Errors
+    /// The kernel's error, after which nothing has changed.
+    pub(crate) fn set_waiting(&self, waits: bool) -> Result<(), Errno> {
+        rustix::io::ioctl_fionbio(&self.0, !waits)
+    }
+
     /// Appends the events that can be read to `events`; if there are none, this is not an error.
     ///
     /// # Errors
@@ -405,6 +413,28 @@ pub(crate) fn set_signal_mask(mask: u64) -> u64 {
     // SAFETY: reads and writes these sets of the size that is given.
     unsafe { call(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as usize, set, old, size_of::<u64>(), 0, 0]) };
     before
+}
+
+/// Returns whether the calling thread has the normal scheduling class, and may return to it from `SCHED_IDLE`. This needs the same right as
+/// a lower nice value, which is tried.
+pub(crate) fn may_leave_idle_class() -> bool {
+    const LOWEST_NICE: i32 = -20;
+    // SAFETY: reads and writes no memory.
+    let class = unsafe { call(libc::SYS_sched_getscheduler, [0; 6]) };
+    let Ok(nice) = rustix::process::getpriority_process(None) else { return false };
+    class == libc::SCHED_OTHER as isize
+        && nice > LOWEST_NICE
+        && rustix::process::setpriority_process(None, nice - 1).is_ok()
+        && rustix::process::setpriority_process(None, nice).is_ok()
+}
+
+/// Gives a thread (0: the calling one) the scheduling class `SCHED_IDLE`, or the normal class. A failure leaves the class as it was.
+pub(crate) fn set_idle_class(thread: u32, is_idle: bool) {
+    let class = if is_idle { libc::SCHED_IDLE } else { libc::SCHED_OTHER };
+    let parameter = libc::sched_param { sched_priority: 0 };
+    let arguments = [thread as usize, class as usize, (&raw const parameter).addr(), 0, 0, 0];
+    // SAFETY: the kernel reads the parameter, which outlives the call.
+    unsafe { call(libc::SYS_sched_setscheduler, arguments) };
 }
 
 /// Ends all threads of this process at once. No exit handler of the program or the C library runs.

@@ -12,18 +12,41 @@ pub(super) struct FaultEvents {
     control: &'static ControlHead,
     backlog: VecDeque<Event>,
     incoming: Vec<Event>,
+    /// True if a read waits for messages.
+    is_waiting: bool,
     /// Number of changes of the address space applied so far.
     applied: u64,
 }
 
 impl FaultEvents {
     pub(super) fn new(control: &'static ControlHead) -> FaultEvents {
-        FaultEvents { control, backlog: VecDeque::new(), incoming: Vec::new(), applied: 0 }
+        FaultEvents { control, backlog: VecDeque::new(), incoming: Vec::new(), is_waiting: false, applied: 0 }
     }
 
-    /// Reads all available messages and returns whether there were any. If the messages cannot be read, ends the process, because its
-    /// threads would wait forever.
+    /// Waits until there are messages, and reads them. One system call instead of two, but without an end: another thread must be ready to
+    /// ring the doorbell.
+    pub(super) fn wait(&mut self, uffd: &Uffd) {
+        if !self.is_waiting {
+            self.is_waiting = uffd.set_waiting(true).is_ok();
+        }
+        self.read_now(uffd);
+    }
+
+    /// Reads all available messages and returns whether there were any.
     pub(super) fn read(&mut self, uffd: &Uffd) -> bool {
+        if self.is_waiting {
+            self.is_waiting = uffd.set_waiting(false).is_err();
+        }
+        self.read_now(uffd)
+    }
+
+    /// Returns whether there are messages that were read and not handled yet.
+    pub(super) fn is_any(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
+    /// Reads messages. If they cannot be read, ends the process, because its threads would wait forever.
+    fn read_now(&mut self, uffd: &Uffd) -> bool {
         match self.try_read(uffd) {
             Ok(any) => any,
             Err(_) => gate::die(self.control, "the userfaultfd cannot be read any more"),

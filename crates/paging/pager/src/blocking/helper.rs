@@ -6,12 +6,18 @@
 //! - *unshare*: pages that a fork left shared cannot be moved. If the helper populates them for writing, this process gets its own copies.
 //!   Some pages may be missing at that time, which causes faults that the pager serves.
 //!
+//! The helper is also the guard of the pager during bursts ([`super::handover`]). It gives no guard while it makes a call for the pager, so
+//! it ends the burst first.
+//!
 //! Orders pass through a ring that only the pager fills and only the helper empties; each side advances only its own counter. `FILLED`
-//! (release) pairs with the helper's load (acquire), `EMPTIED` (release) with [`is_done`].
+//! (release) pairs with the helper's load (acquire), `EMPTIED` (release) with [`is_done`]. The helper sleeps until `CALLS` changes.
 
-use crate::{bare_thread, door, reserved_region};
+use super::handover::{self, GUARD_NS, Guard};
+use crate::sys::timespec;
+use crate::{bare_thread, door, gate, reserved_region};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use rustix::io::Errno;
 use rustix::thread::futex;
 
 const RING: usize = 256;
@@ -27,6 +33,8 @@ static AT: [AtomicUsize; RING] = [const { AtomicUsize::new(0) }; RING];
 /// Lengths of the ranges; the lowest bit marks [`HelperCall::Unshare`].
 static LEN: [AtomicUsize; RING] = [const { AtomicUsize::new(0) }; RING];
 static FILLED: AtomicU32 = AtomicU32::new(0);
+/// Number of calls of the helper, for whatever reason.
+static CALLS: AtomicU32 = AtomicU32::new(0);
 static EMPTIED: AtomicU32 = AtomicU32::new(0);
 static RUNNING: AtomicU32 = AtomicU32::new(0);
 /// Number of the helper thread; 0: it has not begun.
@@ -36,6 +44,7 @@ static ENDING: AtomicU32 = AtomicU32::new(0);
 /// Queues an order for the helper. Returns its number, or `None` if the ring is full or the helper cannot be started; the caller must try
 /// again later.
 pub(super) fn post(order: HelperCall) -> Option<u32> {
+    handover::end();
     let number = FILLED.load(Relaxed);
     if number.wrapping_sub(EMPTIED.load(Acquire)) as usize == RING || !ensure_running() {
         return None;
@@ -47,8 +56,21 @@ pub(super) fn post(order: HelperCall) -> Option<u32> {
     AT[number as usize % RING].store(at, Relaxed);
     LEN[number as usize % RING].store(len, Relaxed);
     FILLED.store(number.wrapping_add(1), Release);
-    let _ = futex::wake(&FILLED, futex::Flags::PRIVATE, 1);
+    wake();
     Some(number)
+}
+
+/// Makes the helper look for what it has to do. Starts the helper if necessary and possible.
+pub(super) fn call() {
+    if ensure_running() {
+        wake();
+    }
+}
+
+fn wake() {
+    CALLS.fetch_add(1, Release);
+    // A wakeup fails only for an address that is not mapped.
+    let _ = futex::wake(&CALLS, futex::Flags::PRIVATE, 1);
 }
 
 /// Returns whether the helper has carried out the order with this number.
@@ -64,7 +86,7 @@ pub(super) fn end() {
         thread => bare_thread::is_alive(thread),
     };
     while RUNNING.load(Relaxed) == 1 && is_there() {
-        let _ = futex::wake(&FILLED, futex::Flags::PRIVATE, 1);
+        wake();
         rustix::thread::sched_yield();
     }
 }
@@ -79,6 +101,7 @@ pub(super) fn thread() -> u32 {
 
 /// Resets the state in the child of a fork, which has no helper and no orders.
 pub(super) fn reset() {
+    handover::reset();
     FILLED.store(0, Relaxed);
     EMPTIED.store(0, Relaxed);
     RUNNING.store(0, Relaxed);
@@ -100,16 +123,24 @@ fn ensure_running() -> bool {
 extern "C" fn helper_main(_: *mut c_void) -> c_int {
     THREAD.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Release);
     door::guard_this_thread();
+    let mut guard = Guard::default();
+    let moment = timespec(GUARD_NS);
     let mut next = 0u32;
     loop {
-        let filled = FILLED.load(Acquire);
-        if next == filled {
+        let calls = CALLS.load(Acquire);
+        if next == FILLED.load(Acquire) {
             if ENDING.load(Relaxed) != 0 {
+                guard.end();
                 bare_thread::end();
             }
-            let _ = futex::wait(&FILLED, futex::Flags::PRIVATE, filled, None);
+            let patience = guard.begin().then_some(&moment);
+            let waited = futex::wait(&CALLS, futex::Flags::PRIVATE, calls, patience);
+            if waited == Err(Errno::TIMEDOUT) && guard.check() {
+                gate::ring();
+            }
             continue;
         }
+        guard.end();
         carry_out(AT[next as usize % RING].load(Relaxed), LEN[next as usize % RING].load(Relaxed));
         next = next.wrapping_add(1);
         EMPTIED.store(next, Release);

@@ -20,9 +20,10 @@
 //! | `watch` | the run's owner, and a silent memory node |
 //! | `silence` | time that the process has waited for the memory node |
 //! | `helper` | thread that calls `madvise`, which the pager must not call |
+//! | `handover` | passing the core to the woken thread while one thread faults very often |
 //! | `threads` | the core on which a faulting thread wakes |
 //!
-//! `Pager` owns one of each of these parts: `space` (with `events`, `fetches`, `store`, `watch`), `reclaim`, `threads`. A part calls only
+//! `Pager` owns one of each of these parts: `space` (with `events`, `fetches`, `store`, `watch`), `reclaim`, `threads`, `handover`. A part calls only
 //! parts below it in this table.
 
 mod ahead;
@@ -30,6 +31,7 @@ mod births;
 mod borrowed;
 mod events;
 mod fetches;
+mod handover;
 mod helper;
 mod life;
 mod pager;

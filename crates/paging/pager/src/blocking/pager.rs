@@ -1,6 +1,7 @@
 //! Pager of one process: composition of its parts, and the main loop.
 
 use super::fetches::KernelFault;
+use super::handover::{self, HandOver};
 use super::reclaim::Reclaimer;
 use super::space::PagedSpace;
 use super::thaw;
@@ -29,6 +30,7 @@ pub(super) struct Pager {
     pub space: PagedSpace,
     pub transfers: TransferAccounts,
     pub threads: Threads,
+    pub handover: HandOver,
     reclaimer: Reclaimer,
     baseline: Baseline,
     naps: Naps,
@@ -64,6 +66,7 @@ impl Pager {
             space: PagedSpace::new(control, slot, memory, (owner, is_borrowed)),
             transfers: TransferAccounts::new(control, process, attached::open_spool(control, process)?),
             threads: Threads::new(control, here),
+            handover: HandOver::new(),
             reclaimer: Reclaimer::new(control),
             naps: Naps::new(),
         })
@@ -106,6 +109,7 @@ impl Pager {
 
     /// Puts every page back permanently: the gate stays closed, so that no page is taken out again.
     fn put_all_back(&mut self) {
+        handover::end();
         gate::shut();
         while self.space.is_any_away() {
             self.handle_new_events();
@@ -117,15 +121,19 @@ impl Pager {
     /// Reads the kernel's events and handles all of them. Changes of the address space are applied first, because they determine the
     /// meaning of a fault.
     fn handle_new_events(&mut self) {
-        self.space.events.read(&self.space.memory.uffd);
+        if !self.space.events.is_any() {
+            self.space.events.read(&self.space.memory.uffd);
+        }
         let read_ns = now_ns();
         self.space.apply_changes();
         while let Some(event) = self.space.events.pop() {
             match event {
                 Event::Fault { address, .. } if address == reserved_region::doorbell() => {
+                    self.handover.rang();
                     self.answer_doorbell()
                 }
                 Event::Fault { address, write, thread } => {
+                    self.handover.faulted(thread, read_ns);
                     self.serve(KernelFault { address, write, thread, read_ns })
                 }
                 Event::Remap { .. } | Event::Remove { .. } | Event::Unmap { .. } | Event::Fork { .. } => {}
@@ -176,11 +184,20 @@ impl Pager {
 
     /// Brings the run back under its limit, as far as this process is responsible.
     pub(super) fn reclaim(&mut self) {
-        self.reclaimer.reclaim(&mut self.space, &mut self.transfers);
+        self.make_room(0);
+    }
+
+    /// Brings the run under its limit, and makes room for `coming` pages that are about to come.
+    pub(super) fn make_room(&mut self, coming: u64) {
+        self.reclaimer.reclaim(&mut self.space, &mut self.transfers, coming);
     }
 
     /// Waits for an event, the next arrival of a page or the next tick.
     fn wait(&mut self, next_tick: u64) {
+        self.handover.progressed();
+        if self.handover.is_on() && self.space.fetches.is_empty() && !self.space.store.is_connected() {
+            return self.space.events.wait(&self.space.memory.uffd);
+        }
         let awaited = self.next_due_ns(true);
         let until = [awaited, self.next_due_ns(false)].into_iter().flatten().fold(next_tick, u64::min);
         let now = now_ns();

@@ -35,9 +35,9 @@ impl Reclaimer {
         Reclaimer { control, scan: Scan::default(), next_retry_ns: 0, unsharing: None }
     }
 
-    /// Brings the run back under its limit, as far as this process is responsible.
-    pub(super) fn reclaim(&mut self, space: &mut PagedSpace, transfers: &mut TransferAccounts) {
-        let wanted = space.pages.excess();
+    /// Brings the run back under its limit, as far as this process is responsible, and makes room for `coming` pages that are about to come.
+    pub(super) fn reclaim(&mut self, space: &mut PagedSpace, transfers: &mut TransferAccounts, coming: u64) {
+        let wanted = space.pages.excess(coming);
         if wanted == 0 {
             return;
         }

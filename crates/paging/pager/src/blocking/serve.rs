@@ -18,13 +18,20 @@ enum FaultResult {
 }
 
 impl Pager {
-    /// Serves a fault, makes room for its page, and charges the cost to the faulting thread.
+    /// Serves a fault, makes room for its page, and charges the cost to the faulting thread. During a burst, the room is made first, because
+    /// the woken thread takes this core.
     pub(super) fn serve(&mut self, fault: KernelFault) {
+        if self.handover.is_on() {
+            self.make_room(1);
+        }
         while let FaultResult::NotYet = self.try_serve(fault) {
             self.space.read_changes();
         }
+        if self.handover.is_on() {
+            return self.charge_overhead(fault, self.handover.woken_ns(fault.read_ns));
+        }
         self.reclaim();
-        self.charge_overhead(fault);
+        self.charge_overhead(fault, now_ns());
     }
 
     fn try_serve(&mut self, fault: KernelFault) -> FaultResult {
@@ -48,7 +55,7 @@ impl Pager {
         let thread = self.threads.faulted(thread, read_ns);
         let wanted = self.space.pages.untracked(address, thread.stride.pages_ahead(address));
         let memory = &self.space.memory;
-        let (filled, result) = thread.woken_on(here, || memory.fill(address, wanted));
+        let (filled, result) = self.handover.wake(thread, here, || memory.fill(address, wanted));
         let given = filled / PAGE;
         thread.stride = Stride::new(address, given);
         if given == 0 {
@@ -136,6 +143,11 @@ impl Pager {
     /// Gives the program the page of a fetch, which was removed from the list, as soon as the page has arrived.
     pub(super) fn finish_fetch(&mut self, fetch: Fetch) {
         let Fetch { id, fault, .. } = fetch;
+        let is_accounted = fetch.is_awaited && self.handover.is_on();
+        if is_accounted {
+            self.make_room(1);
+            self.account_fetch(fetch, self.handover.end_ns());
+        }
         loop {
             // Changes that are read below may have dropped or moved the page.
             if self.space.pages.table.get(id).state != State::Fetching {
@@ -156,8 +168,8 @@ impl Pager {
         if self.space.pages.table.get(id).address != fault.address {
             self.space.memory.uffd.wake(fault.address);
         }
-        if fetch.is_awaited {
-            self.account_fetch(fetch);
+        if fetch.is_awaited && !is_accounted {
+            self.account_fetch(fetch, self.handover.woken_ns(fault.read_ns));
         }
         self.reclaim();
     }
@@ -168,7 +180,7 @@ impl Pager {
         let memory = &self.space.memory;
         let here = self.threads.here;
         let thread = self.threads.faulted(thread, now_ns());
-        match thread.woken_on(here, || memory.give(address, contents, PAGE, true)).1 {
+        match self.handover.wake(thread, here, || memory.give(address, contents, PAGE, true)).1 {
             Ok(()) => {}
             Err(Errno::AGAIN) => return FaultResult::NotYet,
             Err(_) => return self.put_back_copy(id, address, write),
@@ -191,21 +203,23 @@ impl Pager {
         FaultResult::Yes
     }
 
-    fn account_fetch(&mut self, Fetch { fault, due_ns, .. }: Fetch) {
+    /// Accounts a fetch whose thread is woken at `woken_ns`.
+    fn account_fetch(&mut self, Fetch { fault, due_ns, .. }: Fetch, woken_ns: u64) {
         let KernelFault { address, thread, read_ns, .. } = fault;
         let thread = self.threads.faulted(thread, read_ns);
         let overhead_ns = core::mem::take(&mut thread.overhead_ns);
         let fetched = EndedFetch { address, seen_ns: read_ns, due_ns, thread: thread.index, overhead_ns };
-        self.transfers.fetched(fetched, now_ns());
+        self.transfers.fetched(fetched, woken_ns);
     }
 
-    /// Charges a fault that was not a fetch to its thread, because a real blade would not have taken this time.
-    fn charge_overhead(&mut self, KernelFault { address, thread, read_ns, .. }: KernelFault) {
+    /// Charges a fault that was not a fetch, and whose thread continued at `end_ns`, to its thread, because a real blade would not have
+    /// taken this time.
+    fn charge_overhead(&mut self, KernelFault { address, thread, read_ns, .. }: KernelFault, end_ns: u64) {
         let fetching = |id| self.space.pages.table.get(id).state == State::Fetching;
         if self.space.pages.table.find(address).is_some_and(fetching) {
             return;
         }
-        let cost_ns = self.transfers.overhead_ns(read_ns, now_ns());
+        let cost_ns = self.transfers.overhead_ns(read_ns, end_ns);
         self.threads.faulted(thread, read_ns).overhead_ns += cost_ns;
     }
 }

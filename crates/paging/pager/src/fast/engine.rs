@@ -30,6 +30,11 @@ pub(super) fn lock() -> LockGuard<FastMode> {
     ENGINE.lock()
 }
 
+/// Returns whether another thread waits for the lock on the engine.
+pub(super) fn is_awaited() -> bool {
+    ENGINE.is_awaited()
+}
+
 /// Installs the engine at start, before any thread can lock it.
 pub(super) fn install(engine: FastMode) {
     ENGINE.put(engine);

@@ -20,6 +20,8 @@ const AWAITED: u32 = 2;
 /// A value, which is absent until [`Lock::put`], and its lock.
 pub(super) struct Lock<T> {
     state: AtomicU32,
+    /// Number of threads that wait.
+    waiting: AtomicU32,
     value: UnsafeCell<Option<T>>,
 }
 
@@ -35,7 +37,7 @@ unsafe impl<T: Send> Sync for Lock<T> {}
 impl<T> Lock<T> {
     /// Makes a lock without a value.
     pub(super) const fn new() -> Lock<T> {
-        Lock { state: AtomicU32::new(FREE), value: UnsafeCell::new(None) }
+        Lock { state: AtomicU32::new(FREE), waiting: AtomicU32::new(0), value: UnsafeCell::new(None) }
     }
 
     /// Waits for the lock and returns access to the value, which [`Lock::put`] must have stored.
@@ -54,7 +56,20 @@ impl<T> Lock<T> {
         self.release();
     }
 
+    /// Returns whether a thread waits for the lock now.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.waiting.load(Relaxed) > 0
+    }
+
     fn acquire(&self) {
+        if self.state.compare_exchange(FREE, HELD, Acquire, Relaxed).is_err() {
+            self.waiting.fetch_add(1, Relaxed);
+            self.wait();
+            self.waiting.fetch_sub(1, Relaxed);
+        }
+    }
+
+    fn wait(&self) {
         for _ in 0..SPINS {
             if self.state.load(Relaxed) == FREE
                 && self.state.compare_exchange(FREE, HELD, Acquire, Relaxed).is_ok()
@@ -85,6 +100,7 @@ impl<T> LockGuard<T> {
         core::mem::forget(self);
         // SAFETY: this thread holds the lock, and this process has no other thread.
         core::mem::forget(unsafe { (*lock.value.get()).take() });
+        lock.waiting.store(0, Relaxed);
         lock.state.store(FREE, Release);
     }
 }

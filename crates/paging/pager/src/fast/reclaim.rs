@@ -1,6 +1,6 @@
 //! Reclaim in fast mode: takes pages out of the program, scans for new ones, and runs the tick thread.
 
-use super::engine::{FastMode, lock};
+use super::engine::{FastMode, is_awaited, lock};
 use super::space::populate;
 use crate::control::count;
 use crate::gate;
@@ -16,6 +16,11 @@ use alloc::vec::Vec;
 use core::ffi::{c_int, c_void};
 use rustix::io::Errno;
 
+/// Maximum numbers of pages that are looked at, and evicted, at a time while another thread waits for the lock. More than one page leaves
+/// for each page that comes, so the threads together stay below the limit.
+const SHARED_LOOKS: usize = 4;
+const SHARED_EVICTIONS: usize = 2;
+
 impl Reclaim for FastMode {
     fn books(&self) -> &Residency {
         &self.space.pages
@@ -27,7 +32,8 @@ impl Reclaim for FastMode {
 
     fn deactivate(&mut self) -> usize {
         let mut pinned = Vec::new();
-        let batch = self.space.pages.choose(2 * BATCH, |id, record| {
+        let most = if is_awaited() { SHARED_LOOKS } else { 2 * BATCH };
+        let batch = self.space.pages.choose(most, |id, record| {
             let page = record.address;
             if pins::is_pinned(page) {
                 pinned.push(id);
@@ -75,15 +81,15 @@ impl FastMode {
         if now_ns >= self.next_tick_ns {
             self.tick(now_ns);
         }
-        let (mut evicted, wanted) = (0, self.space.pages.excess());
+        let (mut evicted, wanted) = (0, self.space.pages.excess(0));
         while evicted < wanted && self.find_victims() {
             let Some(oldest) = self.space.pages.next_victim() else { continue };
-            if let Some(next) = self.space.pages.table.after(oldest) {
-                prefetch(reserved_region::slot(next));
-            }
             let leaving = self.space.pages.leaving(oldest);
             self.space.pages.left(leaving, &mut self.transfers, now_ns);
             evicted += 1;
+            if evicted >= SHARED_EVICTIONS && is_awaited() {
+                break;
+            }
         }
     }
 
@@ -126,15 +132,6 @@ impl FastMode {
             + self.space.pages.remote_in_slots() as u64;
         self.space.pages.sync(self.space.memory.anonymous_pages(), not_its_own);
         self.next_tick_ns = now_ns + self.space.pages.pause_ns();
-    }
-}
-
-/// Prefetches a page into the cache, because its hash is computed next, after other work.
-fn prefetch(page: usize) {
-    const LINE: usize = 64;
-    for line in (page..page + PAGE).step_by(LINE) {
-        // SAFETY: a hint, which is harmless for any address.
-        unsafe { core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(line as *const i8) };
     }
 }
 

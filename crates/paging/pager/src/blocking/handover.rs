@@ -1,0 +1,202 @@
+//! Handing the core over: how the thread that the pager wakes gets the pager's core at once, and at no cost.
+//!
+//! The scheduler would wake the thread on an idle core, because the pager occupies the thread's own core, and waking an idle core takes
+//! long ([`super::threads`]). However, the scheduler regards a core whose only task has the class `SCHED_IDLE` as idle, and a woken thread
+//! of another class preempts such a task (`sched_idle_cpu` and `check_preempt_wakeup_fair` in the kernel's `kernel/sched/fair.c`). Therefore
+//! the pager has this class during a *burst*: while one thread faults so often that the thread and the pager certainly share a core. Then
+//! no call is needed that binds the thread to the core and releases it again.
+//!
+//! The woken thread runs before the system call that woke it returns to the pager. Therefore everything that belongs to a fault, such as
+//! eviction and accounts, precedes the wakeup during a burst.
+//!
+//! In this class, the pager gets almost no time on a core where another task runs. Therefore the helper thread is its *guard*: if the pager
+//! has handled nothing for [`GUARD_NS`], the guard gives it back the normal class and rings the doorbell, which also ends a read in which the
+//! pager waits for a fault. Only the guard gives the pager the class, so that no burst is without a guard. A thread of class `SCHED_IDLE`
+//! may only leave it with the capability `CAP_SYS_NICE` or a sufficient limit `RLIMIT_NICE` (sched(7)); without them, there are no bursts.
+
+use super::helper;
+use super::threads::Thread;
+use crate::sys::{self, now_ns};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Time in ns without progress after which the guard ends a burst.
+pub(super) const GUARD_NS: u64 = 1_000_000;
+/// Time in ns between a wakeup and the thread's next fault below which the two threads share a core, because in a virtual machine a wakeup
+/// on another core alone takes longer.
+const TOGETHER_NS: u64 = 25_000;
+/// Number of successive faults with such short times after which a burst begins.
+const BEGINS_AFTER: u32 = 8;
+/// Number of wakeups after which a burst ends and the thread is bound to the core once more, because the scheduler may have moved it.
+const LONGEST: u32 = 1024;
+/// Minimum time in ns between a burst in which the pager starved and the next one.
+const SHORTEST_REST_NS: u64 = 2_000_000;
+/// Maximum of that time, which doubles with each such burst in succession.
+const LONGEST_REST_NS: u64 = 1_000_000_000;
+
+/// Number of the pager's thread.
+static PAGER: AtomicU32 = AtomicU32::new(0);
+/// Set to 1 by the pager when a burst is to begin.
+static IS_WANTED: AtomicU32 = AtomicU32::new(0);
+/// Set to 1 by the guard when the pager's thread has class `SCHED_IDLE`.
+static IS_ON: AtomicU32 = AtomicU32::new(0);
+/// Number of times the pager has begun to wait for a fault.
+static PROGRESS: AtomicU32 = AtomicU32::new(0);
+/// Number of bursts that the guard has ended.
+static GUARDED_ENDS: AtomicU32 = AtomicU32::new(0);
+
+/// The pager's side of bursts.
+pub(super) struct HandOver {
+    is_permitted: bool,
+    /// Thread that faulted last, and the number of its successive faults soon after a wakeup.
+    thread: u32,
+    soon: u32,
+    /// Number of wakeups since the last one that was bound to the core.
+    unbound: u32,
+    /// Time of the last wakeup. During a burst, the expected end of the call that wakes.
+    woken_ns: u64,
+    /// Moving average of the duration of such a call, in ns.
+    call_ns: u64,
+    seen_ends: u32,
+    rest_until_ns: u64,
+    rest_ns: u64,
+}
+
+impl HandOver {
+    /// Makes the state of the calling thread, which is a pager's.
+    pub(super) fn new() -> HandOver {
+        PAGER.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Relaxed);
+        HandOver {
+            is_permitted: sys::may_leave_idle_class(),
+            thread: 0,
+            soon: 0,
+            unbound: 0,
+            woken_ns: 0,
+            call_ns: 0,
+            seen_ends: GUARDED_ENDS.load(Relaxed),
+            rest_until_ns: 0,
+            rest_ns: SHORTEST_REST_NS,
+        }
+    }
+
+    /// Returns whether a woken thread takes the pager's core at once, so that all work on a fault has to precede the wakeup.
+    pub(super) fn is_on(&self) -> bool {
+        IS_ON.load(Relaxed) != 0
+    }
+
+    /// Notes that the pager is about to wait for the next fault.
+    pub(super) fn progressed(&self) {
+        PROGRESS.store(PROGRESS.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    /// Notes a fault that was read at `read_ns`. Ends the burst if the fault is another thread's, or came so late that the thread may have
+    /// run on another core.
+    pub(super) fn faulted(&mut self, thread: u32, read_ns: u64) {
+        if self.has_guard_ended() {
+            // This fault waited until the guard noticed, because other tasks kept the pager from its core.
+            self.rest_until_ns = read_ns + self.rest_ns;
+            self.rest_ns = (2 * self.rest_ns).min(LONGEST_REST_NS);
+        }
+        if thread == self.thread && read_ns < self.woken_ns + TOGETHER_NS {
+            self.soon = self.soon.saturating_add(1);
+            return;
+        }
+        (self.thread, self.soon) = (thread, 0);
+        end();
+    }
+
+    /// Notes that the doorbell rang while no fault waited: if the guard has ended a burst, the reason was that the thread makes no more
+    /// faults.
+    pub(super) fn rang(&mut self) {
+        if self.has_guard_ended() {
+            self.rest_ns = SHORTEST_REST_NS;
+        }
+    }
+
+    fn has_guard_ended(&mut self) -> bool {
+        let ends = GUARDED_ENDS.load(Relaxed);
+        core::mem::replace(&mut self.seen_ends, ends) != ends
+    }
+
+    /// Makes the call `wake`, which wakes `thread`, in such a way that the thread continues on the pager's core `here` if it faults often.
+    pub(super) fn wake<T>(&mut self, thread: &Thread, here: usize, wake: impl FnOnce() -> T) -> T {
+        let begin_ns = now_ns();
+        if self.unbound >= LONGEST {
+            end();
+        }
+        if self.is_on() {
+            self.unbound += 1;
+            self.woken_ns = begin_ns + self.call_ns;
+            return wake();
+        }
+        let result = thread.woken_on(here, wake);
+        self.unbound = 0;
+        self.woken_ns = now_ns();
+        // One interruption does not predict the next call.
+        let call_ns = (self.woken_ns - begin_ns).min(2 * self.call_ns + 1_000);
+        self.call_ns = (7 * self.call_ns + call_ns) / 8;
+        if self.is_permitted && self.soon >= BEGINS_AFTER && self.woken_ns >= self.rest_until_ns {
+            IS_WANTED.store(1, Relaxed);
+            helper::call();
+        }
+        result
+    }
+
+    /// Returns when the work on a fault ends if its thread is woken now: the time that the woken thread will notice as the end of its wait.
+    pub(super) fn end_ns(&self) -> u64 {
+        now_ns() + self.call_ns
+    }
+
+    /// Returns when the thread whose fault was read at `read_ns` was woken; during a burst, the expected time. If it was not woken by
+    /// [`HandOver::wake`], returns the present time.
+    pub(super) fn woken_ns(&self, read_ns: u64) -> u64 {
+        if self.woken_ns >= read_ns { self.woken_ns } else { now_ns() }
+    }
+}
+
+/// Ends the burst if there is one. Called by the pager's thread.
+pub(super) fn end() {
+    IS_WANTED.store(0, Relaxed);
+    if IS_ON.load(Relaxed) != 0 && IS_ON.swap(0, Relaxed) != 0 {
+        sys::set_idle_class(0, false);
+    }
+}
+
+/// The guard's side of bursts.
+#[derive(Default)]
+pub(super) struct Guard {
+    seen: u32,
+}
+
+impl Guard {
+    /// Begins the burst that the pager wants, if it wants one. Returns whether there is a burst to guard.
+    pub(super) fn begin(&mut self) -> bool {
+        if IS_WANTED.swap(0, Relaxed) != 0 {
+            self.seen = PROGRESS.load(Relaxed);
+            sys::set_idle_class(PAGER.load(Relaxed), true);
+            IS_ON.store(1, Relaxed);
+        }
+        IS_ON.load(Relaxed) != 0
+    }
+
+    /// Ends the burst if the pager has made no progress since the last call. Returns whether it did.
+    pub(super) fn check(&mut self) -> bool {
+        let seen = core::mem::replace(&mut self.seen, PROGRESS.load(Relaxed));
+        seen == self.seen && self.end()
+    }
+
+    /// Ends the burst; returns whether there was one.
+    pub(super) fn end(&mut self) -> bool {
+        let was_on = IS_ON.swap(0, Relaxed) != 0;
+        if was_on {
+            GUARDED_ENDS.store(GUARDED_ENDS.load(Relaxed).wrapping_add(1), Relaxed);
+            sys::set_idle_class(PAGER.load(Relaxed), false);
+        }
+        was_on
+    }
+}
+
+/// Resets the state in the child of a fork, which has a new pager.
+pub(super) fn reset() {
+    IS_WANTED.store(0, Relaxed);
+    IS_ON.store(0, Relaxed);
+}
