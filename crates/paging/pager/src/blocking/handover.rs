@@ -21,13 +21,13 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Time in ns without progress after which the guard ends a burst.
 pub(super) const GUARD_NS: u64 = 1_000_000;
-/// Time in ns between a wakeup and the thread's next fault below which the two threads share a core, because in a virtual machine a wakeup
-/// on another core alone takes longer.
+/// Time in ns that the pager waits for the thread's next fault below which the two threads share a core, because in a virtual machine a
+/// wakeup on another core alone takes longer.
 const TOGETHER_NS: u64 = 25_000;
 /// Number of successive faults with such short times after which a burst begins.
 const BEGINS_AFTER: u32 = 8;
 /// Number of wakeups after which a burst ends and the thread is bound to the core once more, because the scheduler may have moved it.
-const LONGEST: u32 = 1024;
+const LONGEST: u32 = 4096;
 /// Minimum time in ns between a burst in which the pager starved and the next one.
 const SHORTEST_REST_NS: u64 = 2_000_000;
 /// Maximum of that time, which doubles with each such burst in succession.
@@ -52,6 +52,8 @@ pub(super) struct HandOver {
     soon: u32,
     /// Number of wakeups since the last one that was bound to the core.
     unbound: u32,
+    /// Time since which the pager waits, or last waited, for a fault.
+    waiting_ns: u64,
     /// Time of the last wakeup. During a burst, the expected end of the call that wakes.
     woken_ns: u64,
     /// Moving average of the duration of such a call, in ns.
@@ -70,6 +72,7 @@ impl HandOver {
             thread: 0,
             soon: 0,
             unbound: 0,
+            waiting_ns: 0,
             woken_ns: 0,
             call_ns: 0,
             seen_ends: GUARDED_ENDS.load(Relaxed),
@@ -84,7 +87,8 @@ impl HandOver {
     }
 
     /// Notes that the pager is about to wait for the next fault.
-    pub(super) fn progressed(&self) {
+    pub(super) fn waits(&mut self) {
+        self.waiting_ns = now_ns();
         PROGRESS.store(PROGRESS.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
@@ -96,7 +100,7 @@ impl HandOver {
             self.rest_until_ns = read_ns + self.rest_ns;
             self.rest_ns = (2 * self.rest_ns).min(LONGEST_REST_NS);
         }
-        if thread == self.thread && read_ns < self.woken_ns + TOGETHER_NS {
+        if thread == self.thread && read_ns < self.waiting_ns + TOGETHER_NS {
             self.soon = self.soon.saturating_add(1);
             return;
         }
@@ -135,8 +139,7 @@ impl HandOver {
         let call_ns = (self.woken_ns - begin_ns).min(2 * self.call_ns + 1_000);
         self.call_ns = (7 * self.call_ns + call_ns) / 8;
         if self.is_permitted && self.soon >= BEGINS_AFTER && self.woken_ns >= self.rest_until_ns {
-            IS_WANTED.store(1, Relaxed);
-            helper::call();
+            want();
         }
         result
     }
@@ -150,6 +153,12 @@ impl HandOver {
     /// [`HandOver::wake`], returns the present time.
     pub(super) fn woken_ns(&self, read_ns: u64) -> u64 {
         if self.woken_ns >= read_ns { self.woken_ns } else { now_ns() }
+    }
+}
+
+fn want() {
+    if IS_WANTED.swap(1, Relaxed) == 0 {
+        helper::call();
     }
 }
 
@@ -199,4 +208,54 @@ impl Guard {
 pub(super) fn reset() {
     IS_WANTED.store(0, Relaxed);
     IS_ON.store(0, Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One test, because the state that the pager and its guard share is that of the process.
+    #[test]
+    fn a_burst_ends_without_progress_and_the_pager_rests_only_after_starving() {
+        let mut pager = HandOver { is_permitted: false, ..HandOver::new() };
+        let mut guard = Guard::default();
+        assert!(!guard.begin() && !guard.check(), "no burst is wanted");
+
+        IS_WANTED.store(1, Relaxed);
+        assert!(guard.begin() && pager.is_on());
+        pager.waits();
+        assert!(!guard.check(), "there was progress");
+        assert!(guard.check() && !pager.is_on());
+        assert!(!guard.check(), "it has ended");
+        pager.faulted(7, 100);
+        assert_eq!((pager.rest_until_ns, pager.rest_ns), (100 + SHORTEST_REST_NS, 2 * SHORTEST_REST_NS));
+
+        IS_WANTED.store(1, Relaxed);
+        assert!(guard.begin() && guard.check());
+        pager.faulted(7, 200);
+        assert_eq!(pager.rest_until_ns, 200 + 2 * SHORTEST_REST_NS, "it starved twice in succession");
+
+        IS_WANTED.store(1, Relaxed);
+        assert!(guard.begin() && guard.check());
+        pager.rang();
+        assert_eq!(pager.rest_ns, SHORTEST_REST_NS, "the thread had no more faults");
+        pager.faulted(7, 300);
+        assert_eq!(pager.rest_until_ns, 200 + 2 * SHORTEST_REST_NS, "nothing new has ended");
+
+        IS_WANTED.store(1, Relaxed);
+        assert!(guard.begin());
+        pager.faulted(7, pager.waiting_ns + 1);
+        assert!(pager.is_on(), "the same thread, soon");
+        pager.faulted(8, pager.waiting_ns + 1);
+        assert!(!pager.is_on(), "another thread");
+        IS_WANTED.store(1, Relaxed);
+        assert!(guard.begin());
+        pager.faulted(8, pager.waiting_ns + TOGETHER_NS);
+        assert!(!pager.is_on(), "so late that the thread may run elsewhere");
+
+        IS_WANTED.store(1, Relaxed);
+        end();
+        assert!(!guard.begin(), "a wish ends with the burst");
+        assert!(!guard.end());
+    }
 }

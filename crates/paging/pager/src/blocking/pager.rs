@@ -194,7 +194,7 @@ impl Pager {
 
     /// Waits for an event, the next arrival of a page or the next tick.
     fn wait(&mut self, next_tick: u64) {
-        self.handover.progressed();
+        self.handover.waits();
         if self.handover.is_on() && self.space.fetches.is_empty() && !self.space.store.is_connected() {
             return self.space.events.wait(&self.space.memory.uffd);
         }
