@@ -2,7 +2,8 @@
 
 use crate::control::ControlHead;
 use crate::gate;
-use crate::sys::{Event, Uffd};
+use crate::memory::Memory;
+use crate::sys::Event;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use rustix::io::Errno;
@@ -23,25 +24,25 @@ impl FaultEvents {
 
     /// Reads all available messages and returns whether there were any. If the messages cannot be read, ends the process, because its
     /// threads would wait forever.
-    pub(super) fn read(&mut self, uffd: &Uffd) -> bool {
-        match self.try_read(uffd) {
+    pub(super) fn read(&mut self, memory: &Memory) -> bool {
+        match self.try_read(memory) {
             Ok(any) => any,
             Err(_) => gate::die(self.control, "the userfaultfd cannot be read any more"),
         }
     }
 
-    fn try_read(&mut self, uffd: &Uffd) -> Result<bool, Errno> {
+    fn try_read(&mut self, memory: &Memory) -> Result<bool, Errno> {
         self.incoming.clear();
-        uffd.read(&mut self.incoming)?;
+        memory.read_events(&mut self.incoming)?;
         self.backlog.extend(self.incoming.iter().copied());
         Ok(!self.incoming.is_empty())
     }
 
     /// Reads messages until the address space is not changing any more.
-    pub(super) fn read_until_still(&mut self, uffd: &Uffd) {
+    pub(super) fn read_until_still(&mut self, memory: &Memory) {
         loop {
-            self.read(uffd);
-            if !uffd.is_changing() {
+            self.read(memory);
+            if !memory.uffd.is_changing() {
                 return;
             }
             rustix::thread::sched_yield();
@@ -69,6 +70,11 @@ impl FaultEvents {
     /// longer exist.
     pub(super) fn changes(&self) -> u64 {
         self.applied
+    }
+
+    /// Returns whether no message waits to be handled.
+    pub(super) fn is_empty(&self) -> bool {
+        self.backlog.is_empty()
     }
 
     /// Removes the oldest message from the backlog and returns it.

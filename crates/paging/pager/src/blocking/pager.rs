@@ -53,8 +53,7 @@ impl Pager {
         (owner, is_borrowed): (RunOwner, bool),
     ) -> Result<Pager, Errno> {
         memory.uffd.register(reserved_region::doorbell(), reserved_region::DOORBELL_BYTES)?;
-        // Moves need a registered destination. The landings are such destinations, like the arena.
-        memory.uffd.register(reserved_region::landing(0), reserved_region::LANDINGS * PAGE)?;
+        memory.receives(reserved_region::landing(0), reserved_region::LANDINGS * PAGE)?;
         count(&control.counts.processes, 1);
         let here = stay_on_this_core();
         let process = slot.process.load(Relaxed);
@@ -117,7 +116,7 @@ impl Pager {
     /// Reads the kernel's events and handles all of them. Changes of the address space are applied first, because they determine the
     /// meaning of a fault.
     fn handle_new_events(&mut self) {
-        self.space.events.read(&self.space.memory.uffd);
+        self.space.events.read(&self.space.memory);
         let read_ns = now_ns();
         self.space.apply_changes();
         while let Some(event) = self.space.events.pop() {
@@ -181,6 +180,9 @@ impl Pager {
 
     /// Waits for an event, the next arrival of a page or the next tick.
     fn wait(&mut self, next_tick: u64) {
+        if self.space.has_read_events() {
+            return;
+        }
         let awaited = self.next_due_ns(true);
         let until = [awaited, self.next_due_ns(false)].into_iter().flatten().fold(next_tick, u64::min);
         let now = now_ns();
