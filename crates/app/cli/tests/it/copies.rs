@@ -52,7 +52,7 @@ static void grows(void) {
 static void drops(void) {
     size_t len = 256 * PAGE;
     unsigned char *at = mmap(0, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    for (int step = 1; step < 40; step++) {
+    for (int step = 1; step < 4 + steps / 3000; step++) {
         size_t half = step % 2 * len / 2;
         for (size_t n = 0; n < len; n += PAGE) at[n] = step;
         if (madvise(at + half, len / 2, MADV_DONTNEED)) fail("madvise failed\n");

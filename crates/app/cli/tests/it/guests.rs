@@ -239,7 +239,7 @@ fn a_program_of_a_guest_has_remote_memory_whatever_the_kernel_is() {
         compile(WRITES, Path::new(&program), &[&["-O1", "-pthread"], options].concat());
         let json = guests.desk.path("run.json");
         let run =
-            [env!("CARGO_BIN_EXE_unrack"), "run", "--json", &json, "--local", "2MiB", "--", &program, "3000"];
+            [env!("CARGO_BIN_EXE_unrack"), "run", "--json", &json, "--local", "2MiB", "--", &program, "2000"];
         let output = guests.exec("alone", &run).output().unwrap();
         assert_eq!(stdout(&output), "whole\n", "{release}, {name}: {}", stderr(&output));
     }
