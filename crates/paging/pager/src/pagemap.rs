@@ -304,9 +304,10 @@ mod tests {
         }
         for n in (0..PAGES).filter(|n| n % 7 != 0) {
             let page = (at + n * PAGE) as *mut u8;
-            // SAFETY: in the mapping.
             match n % 3 {
+                // SAFETY: in the mapping.
                 0 => unsafe { page.write_volatile(1) },
+                // SAFETY: in the mapping.
                 1 => unsafe { _ = page.read_volatile() },
                 _ => {}
             }
