@@ -26,6 +26,8 @@ soak: setup build
 		$(release)/unrack run --local $$share -- \
 			$(release)/unrack-stress --seed $$RANDOM --threads 3 --seconds $(soak_seconds); \
 	done
+	UNRACK_COPY_PAGES=1 $(release)/unrack run --local 25% -- \
+		$(release)/unrack-stress --seed $$RANDOM --threads 3 --seconds $(soak_seconds)
 	UNRACK=$(release)/unrack tests/programs/run.sh --scale full
 	UNRACK=$(release)/unrack tests/programs/run.sh --scale full --fast sort sqlite redis go node
 	UNRACK=$(release)/unrack PYTHON=$(python) tests/disturbed.sh
@@ -37,6 +39,7 @@ soak: setup build
 	UNRACK=$(release)/unrack UNRACK_INSTALL=$$((EUID == 0)) tests/sockets/programs.sh
 	cargo build -q --profile ci -p unrack-preload
 	cargo test -q --workspace --profile ci --test it -- --test-threads 1 --ignored swap:: fast_books:: agent:: ahead:: compare:: guests:: lines:: pid:: placeholder::
+	UNRACK_COPY_PAGES=1 cargo test -q --profile ci -p unrack-cli --test it -- run:: agent:: ahead:: limits:: memory:: parent:: remote:: watch::
 	UNRACK_RUN_KILLS=$(soak_run_kills) UNRACK_RUN_KILLS_SEED=$$RANDOM \
 		cargo test -q --profile ci -p unrack-cli --test it random_kills
 

@@ -76,6 +76,7 @@ test-pages:
 test-programs:
 	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small --local 10%
 	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small --fast --local 25% sort sqlite redis go node
+	UNRACK_COPY_PAGES=1 UNRACK=$(ci)/unrack tests/programs/run.sh --scale small --local 25% sort sqlite redis go node
 	tests/own-transport.sh $(ci)/own-transport
 
 # Two virtual machines that share a pool, without and with interrupts between them. `test` runs both.

@@ -40,12 +40,13 @@ struct CheckedUse {
     check: fn() -> CheckResult,
 }
 
-const USES: [CheckedUse; 17] = [
+const USES: [CheckedUse; 18] = [
     CheckedUse { verb: "compare", with: "", check: pages },
     CheckedUse { verb: "compare", with: "--access lines", check: lines },
     CheckedUse { verb: "map", with: "", check: pages },
     CheckedUse { verb: "run", with: "", check: pages },
     CheckedUse { verb: "run", with: "--fast", check: fast },
+    CheckedUse { verb: "run", with: "--pid", check: borrowing },
     CheckedUse { verb: "lines", with: "", check: lines },
     CheckedUse { verb: "swap", with: "", check: || text(unrack_swap::check_machine()).map(|()| None) },
     CheckedUse { verb: "rack", with: "of namespaces", check: namespaces },
@@ -133,12 +134,17 @@ fn nothing() -> CheckResult {
 }
 
 fn pages() -> CheckResult {
-    text(unrack_paging::check_machine()).map(|()| None)
+    text(unrack_paging::check_machine()).map(|()| unrack_paging::lost_on_this_kernel())
 }
 
 fn fast() -> CheckResult {
     pages()?;
     text(unrack_paging::check_fast()).map(|()| None)
+}
+
+fn borrowing() -> CheckResult {
+    pages()?;
+    text(unrack_paging::check_borrowing()).map(|()| None)
 }
 
 fn lines() -> CheckResult {

@@ -78,6 +78,8 @@ pub struct PagerSettings {
     pub filters: AtomicU32,
     /// 1: programs of this run also have the system call filter that the agent installs.
     pub has_agents_filter: AtomicU32,
+    /// 1: pages are copied, because the kernel cannot move them ([`crate::copies`]).
+    pub copies: AtomicU32,
     /// Number of pages for which this machine has spare memory, as `unrack` last measured it. Pages that processes share since a fork are
     /// copied for a process only while enough memory is spare.
     pub spare_pages: AtomicU64,

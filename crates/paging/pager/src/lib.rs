@@ -36,6 +36,8 @@
 //! | [`pins`] | pages that are never evicted |
 //! | [`spool`] | capture of transfers |
 //! | [`moves`] | moves of pages out of the program and into it |
+//! | [`copies`] | copies in place of moves, for kernels before Linux 6.8 |
+//! | `helper` | thread that makes calls which the blocking pager must not make |
 //!
 //! Modules do not depend on each other in a cycle. `foundation/testing/tests/arrows.rs` checks that.
 
@@ -48,6 +50,7 @@ pub mod bare_thread;
 pub mod blocking;
 mod carried;
 pub mod control;
+pub mod copies;
 pub mod door;
 #[cfg(target_arch = "x86_64")]
 pub mod fast;
@@ -67,6 +70,7 @@ pub mod table;
 pub mod unevictable;
 
 mod baseline;
+mod helper;
 mod maps;
 mod memory;
 mod owner;

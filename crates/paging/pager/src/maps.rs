@@ -91,6 +91,11 @@ impl<'a> Mapping<'a> {
         self.inode == 0 && self.permissions == b"rw-p" && named
     }
 
+    /// Returns whether the mapping has no access rights.
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.permissions.starts_with(b"---")
+    }
+
     /// Returns whether the mapping has private pages that cannot be evicted. Such pages belong to a file that the program has changed, to a
     /// program's first stack, or to memory that is executable or currently not writable.
     pub(crate) fn keeps_its_own(&self) -> bool {

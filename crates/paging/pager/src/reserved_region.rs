@@ -1,14 +1,15 @@
 //! The reserved region: one region of a process's address space that belongs to the pager.
 //!
 //! ```text
-//! | heap | stacks | doorbell | landings | blocks | arena: one slot per tracked page |
+//! | heap | stacks | doorbell | landings | stages | blocks | arena: one slot per tracked page |
 //! ```
 //! The whole reserved region is reserved at once without access rights and opened piece by piece, so that its unused parts cost only
 //! address space. The pager never tracks an address in the reserved region.
 
 use crate::sys::PAGE;
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use core::ops::Range;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
@@ -21,6 +22,9 @@ const STACKS: usize = 2;
 pub const DOORBELL_BYTES: usize = PAGE;
 /// Maximum number of pages that can be in flight from a memory node at once.
 pub const LANDINGS: usize = 1024;
+/// Bytes of a stage, which is the maximum length of memory that is set aside at once ([`stage`]).
+pub const STAGE_BYTES: usize = 32 * PAGE;
+const STAGES: usize = 1 << 13;
 /// Bytes of a block, and its alignment. In fast mode, the pager needs one block for each thread of the program.
 pub const BLOCK_BYTES: usize = 128 << 10;
 const BLOCKS: usize = 1 << 14;
@@ -31,14 +35,18 @@ const OPEN_STEP: usize = 32 << 20;
 const STACKS_AT: usize = HEAP_BYTES;
 const DOORBELL_AT: usize = STACKS_AT + STACKS * STACK_BYTES;
 const LANDINGS_AT: usize = DOORBELL_AT + DOORBELL_BYTES;
-const BLOCKS_AT: usize = LANDINGS_AT + LANDINGS * PAGE;
+const STAGES_AT: usize = LANDINGS_AT + LANDINGS * PAGE;
+const BLOCKS_AT: usize = STAGES_AT + STAGES * STAGE_BYTES;
 const ARENA_AT: usize = BLOCKS_AT + (BLOCKS + 1) * BLOCK_BYTES;
-/// Offsets in the reserved region of the memory that holds the pager's own state: first the heap and the stacks, then the blocks.
-pub(crate) const OWN: [core::ops::Range<usize>; 2] = [0..DOORBELL_AT, BLOCKS_AT..ARENA_AT];
 /// Bytes of address space that the reserved region reserves in each process.
 pub const LEN: usize = ARENA_AT + ARENA_SLOTS * PAGE;
 
 static BASE: AtomicUsize = AtomicUsize::new(0);
+/// Number of the stage that is in use.
+static STAGE: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of the heap that were ever made usable, and whether this was done for any block.
+static HEAP_OPENED: AtomicUsize = AtomicUsize::new(0);
+static HAS_BLOCKS: AtomicBool = AtomicBool::new(false);
 /// Bytes of the arena that are usable.
 static ARENA_OPENED: AtomicUsize = AtomicUsize::new(0);
 
@@ -110,6 +118,30 @@ pub fn landing(n: u32) -> usize {
     BASE.load(Relaxed) + LANDINGS_AT + n as usize * PAGE
 }
 
+/// Returns whether an address is in a landing.
+pub(crate) fn is_landing(address: usize) -> bool {
+    address.wrapping_sub(landing(0)) < LANDINGS * PAGE
+}
+
+/// Returns the address of the stage, where pages are set aside between their place in the program and their slots, or `None` if all stages
+/// were given up. Only a pager that copies pages uses it ([`crate::copies`]).
+pub(crate) fn stage() -> Option<usize> {
+    let number = STAGE.load(Relaxed);
+    (number < STAGES).then(|| BASE.load(Relaxed) + STAGES_AT + number * STAGE_BYTES)
+}
+
+/// Makes the stage usable again after its first `len` bytes were possibly unmapped. If the program may have a mapping there meanwhile,
+/// gives that stage up and continues with the next one.
+pub(crate) fn mend_stage(len: usize) {
+    let Some(at) = stage() else { return };
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
+    // SAFETY: replaces nothing.
+    let mended = unsafe { rustix::mm::mmap_anonymous(at as *mut c_void, len, ProtFlags::empty(), flags) };
+    if mended.map(|mended| mended as usize) != Ok(at) {
+        STAGE.fetch_add(1, Relaxed);
+    }
+}
+
 /// Returns the address of block `n`.
 pub fn block(n: usize) -> usize {
     (BASE.load(Relaxed) + BLOCKS_AT).next_multiple_of(BLOCK_BYTES) + n * BLOCK_BYTES
@@ -128,6 +160,7 @@ pub fn open_block(n: usize, at: usize, len: usize) -> Result<(), Errno> {
     if n >= BLOCKS {
         return Err(Errno::NOMEM);
     }
+    HAS_BLOCKS.store(true, Relaxed);
     open(block(n) + at - BASE.load(Relaxed), len)
 }
 
@@ -140,6 +173,15 @@ pub fn arena() -> usize {
 /// in the program.
 pub fn slot(slot: u32) -> usize {
     arena() + slot as usize * PAGE
+}
+
+/// Returns the parts of the reserved region that may hold the pager's own state: the heap, the stacks and the blocks. Parts that were never
+/// usable are left out.
+pub(crate) fn own_parts() -> [Range<usize>; 3] {
+    let base = BASE.load(Relaxed);
+    let blocks = if HAS_BLOCKS.load(Relaxed) { BLOCKS_AT..ARENA_AT } else { 0..0 };
+    [0..HEAP_OPENED.load(Relaxed), STACKS_AT..DOORBELL_AT, blocks]
+        .map(|part| base + part.start..base + part.end)
 }
 
 /// Makes the first `bytes` of the arena usable.
@@ -171,7 +213,9 @@ pub unsafe fn forget_arena() {
 /// # Errors
 /// `ENOMEM` if the heap is shorter ([`HEAP_BYTES`]), or if the kernel has no memory for these bytes.
 pub fn open_heap(opened: usize, bytes: usize) -> Result<usize, Errno> {
-    open_more(0, opened, bytes, HEAP_BYTES)
+    let opened = open_more(0, opened, bytes, HEAP_BYTES)?;
+    HEAP_OPENED.fetch_max(opened, Relaxed);
+    Ok(opened)
 }
 
 fn open_more(at: usize, opened: usize, bytes: usize, most: usize) -> Result<usize, Errno> {

@@ -107,8 +107,8 @@ pub const FEATURE_MOVE: u64 = 1 << 16;
 
 const MODE_DONTWAKE: u64 = 1;
 
-/// Sixth argument of the pager's calls of `userfaultfd`, which the kernel does not read. By this value, a system call filter recognizes
-/// that the program did not make the call.
+/// Sixth argument of the pager's calls of `userfaultfd` and `mremap`, which the kernel does not read. By this value, a system call filter
+/// recognizes that the program did not make the call.
 pub const OURS: usize = 0x756e_7261_636b;
 
 /// Event that the kernel reports to the pager.
@@ -235,9 +235,7 @@ impl Uffd {
     /// # Errors
     /// `EEXIST` if the page is present, `ENOENT` if its memory is not registered.
     pub fn probe(&self, page: usize) -> Result<(), Errno> {
-        let range = UffdRange { start: page as u64, len: PAGE as u64 };
-        let mut zero = UffdZeropage { range, mode: MODE_DONTWAKE, done: 0 };
-        exchange::<{ read_write::<UffdZeropage>(0xAA, 0x04) }, _>(self.fd(), &mut zero).map(drop)
+        probe(self.fd(), page)
     }
 
     fn transfer<const OPCODE: u32>(
@@ -257,8 +255,7 @@ impl Uffd {
     /// Returns whether the address space is changing. Until the pager has read the event of the change, the kernel neither moves nor fills
     /// pages.
     pub(crate) fn is_changing(&self) -> bool {
-        // The kernel refuses the call because of a change before it checks the argument; 0 is not the address of a page.
-        self.probe(0) == Err(Errno::AGAIN)
+        is_changing(self.fd())
     }
 
     /// Wakes threads that wait for this page, so that they try again.
@@ -292,6 +289,18 @@ impl Uffd {
         events.extend(raw[..read / size_of::<RawMessage>()].iter().filter_map(RawMessage::decode));
         Ok(())
     }
+}
+
+fn probe(uffd: BorrowedFd, page: usize) -> Result<(), Errno> {
+    let range = UffdRange { start: page as u64, len: PAGE as u64 };
+    let mut zero = UffdZeropage { range, mode: MODE_DONTWAKE, done: 0 };
+    exchange::<{ read_write::<UffdZeropage>(0xAA, 0x04) }, _>(uffd, &mut zero).map(drop)
+}
+
+/// Returns whether the address space is changing, like [`Uffd::is_changing`].
+pub(crate) fn is_changing(uffd: BorrowedFd) -> bool {
+    // The kernel refuses the call because of a change before it checks the argument; 0 is not the address of a page.
+    probe(uffd, 0) == Err(Errno::AGAIN)
 }
 
 impl From<OwnedFd> for Uffd {
@@ -385,6 +394,43 @@ pub fn decimal(text: &[u8]) -> Option<u64> {
     let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
     let number = |n: u64, b: &u8| n.wrapping_mul(10).wrapping_add((b - b'0') as u64);
     (digits > 0).then(|| text[..digits].iter().fold(0, number))
+}
+
+/// Moves the pages of `[at, at+len)`, which are in one mapping, to `to`, and leaves the mapping in place without pages (Linux 5.7). A
+/// mapping that was at `to` is replaced; after an error it may be gone.
+///
+/// # Errors
+/// `EFAULT` if the range is not in one mapping; `EINVAL` if the kernel cannot move these pages; `ENOMEM` if memory or mappings are short.
+///
+/// # Safety
+/// The contents of `[at, at+len)` may become zero, and `[to, to+len)` is not in use.
+///
+/// # References
+/// `mremap(2)`, `MREMAP_DONTUNMAP`.
+pub(crate) unsafe fn set_aside(at: usize, len: usize, to: usize) -> Result<(), Errno> {
+    const FLAGS: usize = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP) as usize;
+    // SAFETY: the caller guarantees the conditions above.
+    match unsafe { call(libc::SYS_mremap, [at, len, len, FLAGS, to, OURS]) } {
+        0.. => Ok(()),
+        error => Err(Errno::from_raw_os_error(-error as i32)),
+    }
+}
+
+/// Copies memory of this process like [`core::ptr::copy_nonoverlapping`], but whatever rights the program has left itself, except that
+/// memory without any rights is not read. Returns whether all bytes were copied.
+///
+/// # Safety
+/// Both ranges are mapped, `[to, to+len)` is writable and not in use, and the ranges do not overlap.
+///
+/// # References
+/// `process_vm_readv(2)`.
+pub(crate) unsafe fn copy_own(to: usize, from: usize, len: usize) -> bool {
+    let pid = rustix::process::getpid().as_raw_nonzero().get() as usize;
+    let (local, remote) = ([to, len], [from, len]);
+    let arguments = [pid, local.as_ptr().addr(), 1, remote.as_ptr().addr(), 1, 0];
+    // SAFETY: the caller guarantees the conditions above; the two arrays have the layout of `struct iovec`.
+    let copied = unsafe { call(libc::SYS_process_vm_readv, arguments) };
+    copied == len as isize
 }
 
 /// Disables transparent huge pages in this process and in those that it starts, because the pager moves pages one by one.

@@ -4,17 +4,18 @@
 //! program's footprint nor against its limit.
 
 use crate::maps::Mapping;
-use crate::pagemap::count;
+use crate::pagemap::{self, count};
 use crate::reserved_region;
 use rustix::fd::BorrowedFd;
 
 /// Counts the private pages that cannot be evicted in one process. `maps` is the text of its `/proc/PID/maps`, and `pagemap` its
-/// `/proc/PID/pagemap`.
+/// `/proc/PID/pagemap`. Where scans are slow, memory without any access rights is left out, because programs reserve terabytes of it.
 pub fn unevictable_pages(maps: &[u8], pagemap: BorrowedFd) -> u64 {
     let mappings = maps.split(|b| *b == b'\n').filter_map(Mapping::parse);
     let kept =
         mappings.filter(|mapping| mapping.keeps_its_own() && !reserved_region::contains(mapping.start));
-    kept.map(|mapping| count(pagemap, mapping.start, mapping.end, true)).sum()
+    let scanned = kept.filter(|mapping| !(pagemap::is_slow() && mapping.is_reserved()));
+    scanned.map(|mapping| count(pagemap, mapping.start, mapping.end, true)).sum()
 }
 
 /// Returns whether the mapping that a line of `/proc/PID/maps` or `smaps` describes can be remote. Returns `None` if the line does not

@@ -1,5 +1,6 @@
 //! Starts a program, watches it and all processes that it starts, and ends them.
 
+use crate::bypass::BypassFilter;
 use crate::elf::PagerEntry;
 use crate::ending::EndingState;
 use crate::family::{self, ProcessFamily};
@@ -174,8 +175,14 @@ impl Launch<'_> {
             }
         }
         let parent = rustix::process::getpid();
-        // SAFETY: the child makes only two system calls, which access no memory.
-        unsafe { command.pre_exec(move || die_with(parent)) };
+        let filter = BypassFilter::for_program(self.environment.iter().map(|(name, _)| (*name).as_ref()));
+        // SAFETY: the child makes only a few system calls, and allocates nothing.
+        unsafe {
+            command.pre_exec(move || {
+                die_with(parent)?;
+                filter.as_ref().map_or(Ok(()), BypassFilter::set)
+            })
+        };
         Ok(PreparedRun { command, drain })
     }
 }

@@ -24,6 +24,8 @@ pub mod fit;
 pub mod quality;
 
 mod borrow;
+mod bpf;
+mod bypass;
 mod cache;
 mod capture;
 mod delay;
@@ -75,7 +77,9 @@ pub use guard::{StopSignals, stand_aside, stand_guard};
 pub use input::Input;
 pub use job::{CheckedProgram, OutputTarget, SMALLEST_LOCAL, local_bytes};
 pub use local::{LocalMemory, NOT_AWAY};
-pub use machine::{PRELOAD_VARIABLE, check_fast, check_machine};
+pub use machine::{
+    COPY_VARIABLE, PRELOAD_VARIABLE, check_borrowing, check_fast, check_machine, lost_on_this_kernel,
+};
 pub use measure::{CaptureTo, RunReport, RunSetup, Tally, measure};
 pub use memory_node::{MemoryNode, RemoteNode};
 pub use placeholder::{Placeholder, become_placeholder};

@@ -15,7 +15,7 @@ use crate::placeholder::Placeholder;
 use crate::program_end::ProgramEnd;
 use crate::silence::SilenceWarnings;
 use crate::trace::AnyHandler;
-use crate::{PagingError, capture, proc};
+use crate::{PagingError, bypass, capture, machine, proc};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -341,7 +341,9 @@ pub(crate) fn set_link(
     settings.bandwidth_bps.store(delay.bandwidth.as_bps(), Relaxed);
     settings.unseen_ns.store(calibration.unseen_ns as u64, Relaxed);
     let own = std::process::id();
-    settings.filters.store(proc::filters(own).unwrap_or(0) as u32, Relaxed);
+    let filters = proc::filters(own).unwrap_or(0) + bypass::filters();
+    settings.filters.store(filters as u32, Relaxed);
+    settings.copies.store(machine::copies_pages() as u32, Relaxed);
     note_headroom(control, MemoryHeadroom::of_process(own).as_ref());
     settings.seed.store(seed, Relaxed);
 }

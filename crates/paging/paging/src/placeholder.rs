@@ -13,6 +13,7 @@
 //! The guard is not a child of the program, because the program may wait for all its children. If tracing is not permitted, the program
 //! runs as a child of the worker, and the placeholder forwards signals and exits with the program's status.
 
+use crate::bypass::BypassFilter;
 use crate::family::MARK_VARIABLE;
 use crate::guard::{self, ForkSide};
 use crate::launch::Launch;
@@ -205,6 +206,7 @@ fn become_program(heard: &SeatMessage, command: &[OsString]) -> i32 {
         variables.retain(|(known, _)| known.as_bytes() != name);
         variables.push((OsString::from_vec(name), OsString::from_vec(value)));
     }
+    let filter = BypassFilter::for_program(variables.iter().map(|(name, _)| name.as_os_str()));
     let joined = |(name, value): &(OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
     let text = |bytes: &[u8]| CString::new(bytes).unwrap_or_default();
     let path = text(&path);
@@ -218,6 +220,9 @@ fn become_program(heard: &SeatMessage, command: &[OsString]) -> i32 {
     let list = |texts: &[CString]| -> Vec<*const c_char> {
         texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
     };
+    if let Some(Err(why)) = filter.map(|filter| filter.set()) {
+        return why.raw_os_error().unwrap_or(0);
+    }
     // SAFETY: the lists and the texts are null-terminated, and live until the call. SIGPIPE is reset to its default because the Rust
     // runtime ignores it, and programs expect the default.
     unsafe {

@@ -1,5 +1,7 @@
 //! `unrack rack` with virtual machines. Where QEMU or a kernel is missing, tests are skipped with a message.
 
+use crate::common::compile;
+use crate::copies::WRITES;
 use crate::desk;
 
 use desk::{Desk, example, stderr, stdout};
@@ -218,6 +220,29 @@ fn a_device_on_the_bus_and_a_rack_whose_process_is_killed() {
     assert!(stderr(&output).contains("had ended already"), "{}", stderr(&output));
     assert!(output.status.success() && !Path::new(&guests.state).exists());
     processes.into_iter().for_each(wait_for_end);
+}
+
+/// The kernel of the guest may be older than that of this machine. Where it is older than Linux 6.8, pages are copied there without a word.
+#[test]
+#[ignore = "long: make soak runs it"]
+fn a_program_of_a_guest_has_remote_memory_whatever_the_kernel_is() {
+    let sets = ["host=[{name=\"alone\", memory=\"1GiB\", cpus=2}]", "device.bytes=2MiB"];
+    let Some(guests) = Guests::up("guests-pages", &sets) else { return };
+    let release = stdout(&guests.exec("alone", &["uname", "-r"]).output().unwrap());
+    let doctor =
+        stdout(&guests.exec("alone", &[env!("CARGO_BIN_EXE_unrack"), "doctor", "run"]).output().unwrap());
+    let mut parts = release.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
+    let is_old = (parts.next(), parts.next()) < (Some(6), Some(8));
+    assert_eq!(doctor.contains("cannot move pages"), is_old, "{release}: {doctor}");
+    for (name, options) in [("dynamic", &[][..]), ("static", &["-static"])] {
+        let program = guests.desk.path(name);
+        compile(WRITES, Path::new(&program), &[&["-O1", "-pthread"], options].concat());
+        let json = guests.desk.path("run.json");
+        let run =
+            [env!("CARGO_BIN_EXE_unrack"), "run", "--json", &json, "--local", "2MiB", "--", &program, "2000"];
+        let output = guests.exec("alone", &run).output().unwrap();
+        assert_eq!(stdout(&output), "whole\n", "{release}, {name}: {}", stderr(&output));
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod ahead;
 mod apart;
 mod common;
 mod compare;
+mod copies;
 mod desk;
 mod diff;
 mod docs;

@@ -65,7 +65,7 @@ pub(super) fn provide_for_child(
     pages: &Residency,
 ) {
     gate::note_fork();
-    events.read_until_still(&memory.uffd);
+    events.read_until_still(memory);
     let moved = events.behind(at).filter_map(move_of).collect();
     let mut ids: Vec<RecordId> = pages.table.away().collect();
     ids.sort_unstable_by_key(|id| pages.table.get(*id).address);

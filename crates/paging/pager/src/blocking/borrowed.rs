@@ -4,12 +4,12 @@
 //! `unrack` asks for the memory, or was killed, the pager puts every page back and ends, and frees all its memory. Only its code stays
 //! until `unrack` unmaps it.
 
-use super::helper;
 use super::life::{FEATURES, end_before_filter, start_main};
 use super::pager::{EndOfService, Pager};
 use crate::attached::{self, control};
 use crate::control::{ControlHead, ProcessSlot};
 use crate::handed::{self, Handed};
+use crate::helper;
 use crate::memory::Memory;
 use crate::owner::RunOwner;
 use crate::sys::{self, FEATURE_EVENT_FORK};

@@ -2,7 +2,8 @@
 
 use crate::control::ControlHead;
 use crate::gate;
-use crate::sys::{Event, Uffd};
+use crate::memory::Memory;
+use crate::sys::Event;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use rustix::io::Errno;
@@ -25,46 +26,41 @@ impl FaultEvents {
 
     /// Waits until there are messages, and reads them. One system call instead of two, but without an end: another thread must be ready to
     /// ring the doorbell.
-    pub(super) fn wait(&mut self, uffd: &Uffd) {
+    pub(super) fn wait(&mut self, memory: &Memory) {
         if !self.is_waiting {
-            self.is_waiting = uffd.set_waiting(true).is_ok();
+            self.is_waiting = memory.uffd.set_waiting(true).is_ok();
         }
-        self.read_now(uffd);
+        self.read_now(memory);
     }
 
     /// Reads all available messages and returns whether there were any.
-    pub(super) fn read(&mut self, uffd: &Uffd) -> bool {
+    pub(super) fn read(&mut self, memory: &Memory) -> bool {
         if self.is_waiting {
-            self.is_waiting = uffd.set_waiting(false).is_err();
+            self.is_waiting = memory.uffd.set_waiting(false).is_err();
         }
-        self.read_now(uffd)
-    }
-
-    /// Returns whether there are messages that were read and not handled yet.
-    pub(super) fn is_any(&self) -> bool {
-        !self.backlog.is_empty()
+        self.read_now(memory)
     }
 
     /// Reads messages. If they cannot be read, ends the process, because its threads would wait forever.
-    fn read_now(&mut self, uffd: &Uffd) -> bool {
-        match self.try_read(uffd) {
+    fn read_now(&mut self, memory: &Memory) -> bool {
+        match self.try_read(memory) {
             Ok(any) => any,
             Err(_) => gate::die(self.control, "the userfaultfd cannot be read any more"),
         }
     }
 
-    fn try_read(&mut self, uffd: &Uffd) -> Result<bool, Errno> {
+    fn try_read(&mut self, memory: &Memory) -> Result<bool, Errno> {
         self.incoming.clear();
-        uffd.read(&mut self.incoming)?;
+        memory.read_events(&mut self.incoming)?;
         self.backlog.extend(self.incoming.iter().copied());
         Ok(!self.incoming.is_empty())
     }
 
     /// Reads messages until the address space is not changing any more.
-    pub(super) fn read_until_still(&mut self, uffd: &Uffd) {
+    pub(super) fn read_until_still(&mut self, memory: &Memory) {
         loop {
-            self.read(uffd);
-            if !uffd.is_changing() {
+            self.read(memory);
+            if !memory.uffd.is_changing() {
                 return;
             }
             rustix::thread::sched_yield();
@@ -92,6 +88,11 @@ impl FaultEvents {
     /// longer exist.
     pub(super) fn changes(&self) -> u64 {
         self.applied
+    }
+
+    /// Returns whether no message waits to be handled.
+    pub(super) fn is_empty(&self) -> bool {
+        self.backlog.is_empty()
     }
 
     /// Removes the oldest message from the backlog and returns it.

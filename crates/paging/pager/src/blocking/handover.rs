@@ -14,13 +14,13 @@
 //! pager waits for a fault. Only the guard gives the pager the class, so that no burst is without a guard. A thread of class `SCHED_IDLE`
 //! may only leave it with the capability `CAP_SYS_NICE` or a sufficient limit `RLIMIT_NICE` (sched(7)); without them, there are no bursts.
 
-use super::helper;
 use super::threads::Thread;
+use crate::helper;
 use crate::sys::{self, now_ns};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Time in ns without progress after which the guard ends a burst.
-pub(super) const GUARD_NS: u64 = 1_000_000;
+pub(crate) const GUARD_NS: u64 = 1_000_000;
 /// Time in ns that the pager waits for the thread's next fault below which the two threads share a core, because in a virtual machine a
 /// wakeup on another core alone takes longer.
 const TOGETHER_NS: u64 = 25_000;
@@ -64,11 +64,11 @@ pub(super) struct HandOver {
 }
 
 impl HandOver {
-    /// Makes the state of the calling thread, which is a pager's.
-    pub(super) fn new() -> HandOver {
+    /// Makes the state of the calling thread, which is a pager's. If `is_possible` is not set, there are no bursts.
+    pub(super) fn new(is_possible: bool) -> HandOver {
         PAGER.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Relaxed);
         HandOver {
-            is_permitted: sys::may_leave_idle_class(),
+            is_permitted: is_possible && sys::may_leave_idle_class(),
             thread: 0,
             soon: 0,
             unbound: 0,
@@ -163,7 +163,7 @@ fn want() {
 }
 
 /// Ends the burst if there is one. Called by the pager's thread.
-pub(super) fn end() {
+pub(crate) fn end() {
     IS_WANTED.store(0, Relaxed);
     if IS_ON.load(Relaxed) != 0 && IS_ON.swap(0, Relaxed) != 0 {
         sys::set_idle_class(0, false);
@@ -172,13 +172,13 @@ pub(super) fn end() {
 
 /// The guard's side of bursts.
 #[derive(Default)]
-pub(super) struct Guard {
+pub(crate) struct Guard {
     seen: u32,
 }
 
 impl Guard {
     /// Begins the burst that the pager wants, if it wants one. Returns whether there is a burst to guard.
-    pub(super) fn begin(&mut self) -> bool {
+    pub(crate) fn begin(&mut self) -> bool {
         if IS_WANTED.swap(0, Relaxed) != 0 {
             self.seen = PROGRESS.load(Relaxed);
             sys::set_idle_class(PAGER.load(Relaxed), true);
@@ -188,13 +188,13 @@ impl Guard {
     }
 
     /// Ends the burst if the pager has made no progress since the last call. Returns whether it did.
-    pub(super) fn check(&mut self) -> bool {
+    pub(crate) fn check(&mut self) -> bool {
         let seen = core::mem::replace(&mut self.seen, PROGRESS.load(Relaxed));
         seen == self.seen && self.end()
     }
 
     /// Ends the burst; returns whether there was one.
-    pub(super) fn end(&mut self) -> bool {
+    pub(crate) fn end(&mut self) -> bool {
         let was_on = IS_ON.swap(0, Relaxed) != 0;
         if was_on {
             GUARDED_ENDS.store(GUARDED_ENDS.load(Relaxed).wrapping_add(1), Relaxed);
@@ -205,7 +205,7 @@ impl Guard {
 }
 
 /// Resets the state in the child of a fork, which has a new pager.
-pub(super) fn reset() {
+pub(crate) fn reset() {
     IS_WANTED.store(0, Relaxed);
     IS_ON.store(0, Relaxed);
 }
@@ -217,7 +217,7 @@ mod tests {
     /// One test, because the state that the pager and its guard share is that of the process.
     #[test]
     fn a_burst_ends_without_progress_and_the_pager_rests_only_after_starving() {
-        let mut pager = HandOver { is_permitted: false, ..HandOver::new() };
+        let mut pager = HandOver::new(false);
         let mut guard = Guard::default();
         assert!(!guard.begin() && !guard.check(), "no burst is wanted");
 

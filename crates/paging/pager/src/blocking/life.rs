@@ -11,7 +11,7 @@ use crate::owner::RunOwner;
 use crate::sys::{
     self, FEATURE_EVENT_REMAP, FEATURE_EVENT_REMOVE, FEATURE_EVENT_UNMAP, FEATURE_MOVE, FEATURE_THREAD_ID,
 };
-use crate::{door, gate, heap, reserved_region};
+use crate::{door, gate, heap, helper, pagemap, reserved_region};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{
     AtomicU32,
@@ -20,9 +20,11 @@ use core::sync::atomic::{
 use rustix::io::Errno;
 use rustix::thread::futex;
 
-/// Features of userfaultfd that the kernel must offer.
-pub const FEATURES: u64 =
-    FEATURE_EVENT_REMAP | FEATURE_EVENT_REMOVE | FEATURE_EVENT_UNMAP | FEATURE_THREAD_ID | FEATURE_MOVE;
+/// Features of userfaultfd that the kernel must offer if pages are copied ([`crate::copies`]).
+pub const FEATURES_TO_COPY: u64 =
+    FEATURE_EVENT_REMAP | FEATURE_EVENT_REMOVE | FEATURE_EVENT_UNMAP | FEATURE_THREAD_ID;
+/// Features of userfaultfd that the kernel must offer if pages are moved.
+pub const FEATURES: u64 = FEATURES_TO_COPY | FEATURE_MOVE;
 
 /// Set to 1 when the pager of this process serves faults, or when the process can have no pager.
 static SERVES: AtomicU32 = AtomicU32::new(0);
@@ -34,6 +36,7 @@ static PAGER: AtomicU32 = AtomicU32::new(0);
 /// # Errors
 /// `ENOSPC` if other processes use all slots of the control file, `EAGAIN` if the kernel starts no thread.
 pub fn start(control: &'static ControlHead) -> Result<(), Errno> {
+    choose_scans(control);
     baseline::measure();
     start_thread(control)
 }
@@ -43,8 +46,16 @@ pub fn start(control: &'static ControlHead) -> Result<(), Errno> {
 /// # Errors
 /// The same as for [`start`].
 pub fn start_late(control: &'static ControlHead) -> Result<(), Errno> {
+    choose_scans(control);
     baseline::count_all();
     start_thread(control)
+}
+
+/// A kernel that cannot move pages cannot scan for them either. Tests that have pages copied also test scans without that support.
+fn choose_scans(control: &ControlHead) {
+    if control.settings.copies.load(Relaxed) != 0 {
+        pagemap::only_read();
+    }
 }
 
 /// Waits until the pager that [`start`] started serves faults, but at most one minute. Without this wait, a program that runs for a tenth
@@ -78,7 +89,7 @@ pub(super) fn start_main(control: &'static ControlHead, main: Main) -> Result<()
 pub unsafe fn start_in_child() {
     let Some(control) = control() else { return };
     gate::reset();
-    super::helper::reset();
+    helper::reset();
     if gate::is_filtered() {
         return gate::stay_local(control, Unpaged::Filter);
     }
@@ -106,7 +117,7 @@ pub fn leave() {
         return;
     }
     gate::ask_to_leave();
-    let threads = [PAGER.load(Acquire), super::helper::thread()];
+    let threads = [PAGER.load(Acquire), helper::thread()];
     for thread in threads.into_iter().filter(|thread| *thread != 0) {
         while bare_thread::is_alive(thread) {
             rustix::thread::sched_yield();
@@ -116,7 +127,7 @@ pub fn leave() {
 
 /// Returns the number of threads in this process that belong to the pager.
 pub fn threads() -> usize {
-    1 + usize::from(super::helper::thread() != 0)
+    1 + usize::from(helper::thread() != 0)
 }
 
 extern "C" fn pager_main(slot: *mut c_void) -> c_int {
@@ -148,9 +159,7 @@ extern "C" fn pager_main(slot: *mut c_void) -> c_int {
             bare_thread::end()
         }
         Err(Errno::PERM) => gate::die(control, "no permission to use userfaultfd"),
-        Err(_) => {
-            gate::die(control, "this kernel's userfaultfd lacks UFFDIO_MOVE: Linux 6.8 or later is needed")
-        }
+        Err(_) => gate::die(control, "this kernel's userfaultfd lacks a feature that the pager needs"),
     }
 }
 
@@ -173,7 +182,11 @@ fn open(
     mut kept: CarriedFiles,
 ) -> Result<Pager, Errno> {
     let owner = RunOwner::new(kept.control());
-    let memory = Memory::open(FEATURES, &mut kept, Ok)?;
+    let features = match control.settings.copies.load(Relaxed) {
+        0 => FEATURES,
+        _ => FEATURES_TO_COPY,
+    };
+    let memory = Memory::open(features, &mut kept, Ok)?;
     // The descriptors stay open for children of this process as long as the pager lives.
     core::mem::forget(kept);
     Pager::new(control, slot, memory, (owner, false))
@@ -182,7 +195,7 @@ fn open(
 /// Ends the pager's thread and its helper. All pages are in the program, which continues without a pager. Threads that waited for a page
 /// that was never touched were woken when the userfaultfd was closed, and the kernel serves their faults.
 pub(super) fn end_before_filter(control: &ControlHead, slot: &ProcessSlot) -> ! {
-    super::helper::end();
+    helper::end();
     control.free(slot, slot.pid.load(Relaxed));
     gate::stay_local(control, Unpaged::Filter);
     bare_thread::end()

@@ -19,7 +19,6 @@
 //! | `store` | contents of evicted pages: in place, or at a memory node |
 //! | `watch` | the run's owner, and a silent memory node |
 //! | `silence` | time that the process has waited for the memory node |
-//! | `helper` | thread that calls `madvise`, which the pager must not call |
 //! | `handover` | passing the core to the woken thread while one thread faults very often |
 //! | `threads` | the core on which a faulting thread wakes |
 //!
@@ -31,8 +30,7 @@ mod births;
 mod borrowed;
 mod events;
 mod fetches;
-mod handover;
-mod helper;
+pub(crate) mod handover;
 mod life;
 mod pager;
 mod reclaim;
@@ -45,4 +43,6 @@ mod threads;
 mod watch;
 
 pub use borrowed::{FEATURES_TO_BORROW, start_to_borrow};
-pub use life::{FEATURES, leave, start, start_in_child, start_late, threads, wait_for_start};
+pub use life::{
+    FEATURES, FEATURES_TO_COPY, leave, start, start_in_child, start_late, threads, wait_for_start,
+};

@@ -55,8 +55,9 @@ impl Pager {
         (owner, is_borrowed): (RunOwner, bool),
     ) -> Result<Pager, Errno> {
         memory.uffd.register(reserved_region::doorbell(), reserved_region::DOORBELL_BYTES)?;
-        // Moves need a registered destination. The landings are such destinations, like the arena.
-        memory.uffd.register(reserved_region::landing(0), reserved_region::LANDINGS * PAGE)?;
+        // Where pages are copied, the helper takes part in each eviction and cannot guard bursts.
+        let is_handed_over = !memory.copies_pages();
+        memory.receives(reserved_region::landing(0), reserved_region::LANDINGS * PAGE)?;
         count(&control.counts.processes, 1);
         let here = stay_on_this_core();
         let process = slot.process.load(Relaxed);
@@ -66,7 +67,7 @@ impl Pager {
             space: PagedSpace::new(control, slot, memory, (owner, is_borrowed)),
             transfers: TransferAccounts::new(control, process, attached::open_spool(control, process)?),
             threads: Threads::new(control, here),
-            handover: HandOver::new(),
+            handover: HandOver::new(is_handed_over),
             reclaimer: Reclaimer::new(control),
             naps: Naps::new(),
         })
@@ -121,8 +122,8 @@ impl Pager {
     /// Reads the kernel's events and handles all of them. Changes of the address space are applied first, because they determine the
     /// meaning of a fault.
     fn handle_new_events(&mut self) {
-        if !self.space.events.is_any() {
-            self.space.events.read(&self.space.memory.uffd);
+        if self.space.events.is_empty() {
+            self.space.events.read(&self.space.memory);
         }
         let read_ns = now_ns();
         self.space.apply_changes();
@@ -194,9 +195,12 @@ impl Pager {
 
     /// Waits for an event, the next arrival of a page or the next tick.
     fn wait(&mut self, next_tick: u64) {
+        if self.space.has_read_events() {
+            return;
+        }
         self.handover.waits();
         if self.handover.is_on() && self.space.fetches.is_empty() && !self.space.store.is_connected() {
-            return self.space.events.wait(&self.space.memory.uffd);
+            return self.space.events.wait(&self.space.memory);
         }
         let awaited = self.next_due_ns(true);
         let until = [awaited, self.next_due_ns(false)].into_iter().flatten().fold(next_tick, u64::min);

@@ -1,8 +1,8 @@
 //! Reclaim: takes pages out of the program, and finds pages that can be taken.
 
-use super::helper::{self, HelperCall};
 use super::space::PagedSpace;
 use crate::control::{ControlHead, count};
+use crate::helper::{self, HelperCall};
 use crate::reclaim::{Reclaim, takes_spare};
 use crate::residency::{PageFate, Residency};
 use crate::scan::Scan;

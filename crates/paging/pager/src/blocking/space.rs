@@ -54,11 +54,16 @@ impl PagedSpace {
 
     /// Reads the kernel's messages, and applies the changes among them. Faults that are read at this time are handled later.
     pub(super) fn read_changes(&mut self) {
-        match self.events.read(&self.memory.uffd) {
+        match self.events.read(&self.memory) {
             true => self.apply_changes(),
             // The change has begun but its message has not arrived: the thread that causes it needs to run.
             false => rustix::thread::sched_yield(),
         }
+    }
+
+    /// Returns whether messages were read that are not handled yet.
+    pub(super) fn has_read_events(&self) -> bool {
+        !self.events.is_empty() || self.memory.has_read_events()
     }
 
     /// Applies all changes in the backlog and keeps the faults.

@@ -35,6 +35,7 @@ impl RunningProgram {
     pub fn find(pid: u32) -> Result<RunningProgram, PagingError> {
         check_sense(pid)?;
         machine::check()?;
+        machine::check_borrowing()?;
         // Another instance of Unrack may be about to leave the process.
         let deadline = Instant::now() + LEAVING;
         while is_paged(pid) && Instant::now() < deadline {

@@ -8,8 +8,8 @@ use super::family::TracedThreads;
 use super::place::{AgentSite, Entry};
 use super::remote::{Saved, is_in_sequence, pass_over, system_call};
 use super::{FOLLOW, Injector, PAGE, pin_control_block};
-use crate::proc;
 use crate::trace::{ResumeMode, Stop, raw};
+use crate::{bypass, proc};
 use rustix::io::Errno;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -152,10 +152,10 @@ fn put_in(injector: &mut Injector, threads: &[Seized]) -> Result<(), Errno> {
 }
 
 /// Returns whether a thread has system call filters of its own. Filters that this process has too do not count, because they belong to a
-/// container and permit the agent's calls; the agent's filter does not count if the thread has it. Any further filter might end the thread
+/// container and permit the agent's calls; nor does the filter of [`bypass`]; the agent's filter does not count if the thread has it. Any further filter might end the thread
 /// for an injected call.
 pub(super) fn has_own_filter(thread: u32, has_agents: bool) -> bool {
-    let ours = proc::filters(std::process::id()).unwrap_or(0) + u64::from(has_agents);
+    let ours = proc::filters(std::process::id()).unwrap_or(0) + bypass::filters() + u64::from(has_agents);
     proc::is_filtered(thread) && proc::filters(thread).is_none_or(|filters| filters > ours)
 }
 

@@ -3,31 +3,19 @@
 //! Only calls that concern the pager stop; the filter allows all others without a stop. The filter persists when the program executes
 //! another program, and all processes that the program starts inherit it.
 
-use libc::{
-    BPF_ABS, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, CLONE_VM, SECCOMP_RET_ALLOW,
-    SECCOMP_RET_TRACE,
-};
+use crate::bpf::{ARCHITECTURE, NUMBER, argument, give, instruction, jump_if, load, skip_unless};
+use libc::{BPF_JMP, BPF_JSET, BPF_K, CLONE_VM, SECCOMP_RET_ALLOW, SECCOMP_RET_TRACE};
 use unrack_pager::sys::OURS;
 
 const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
-const NUMBER: u32 = 0;
-const ARCHITECTURE: u32 = 4;
-const FIRST_ARGUMENT: u32 = 16;
-const SIXTH_ARGUMENT: u32 = 56;
 
 /// Ptrace event data of a stop at one of the program's calls (`OF_PROGRAM`), and at the end of a function of the agent (`OF_AGENT`).
 pub(super) const OF_PROGRAM: u32 = 0;
 pub(super) const OF_AGENT: u32 = 1;
 
 /// Calls that stop for the tracer independently of their arguments.
-const ALWAYS: [libc::c_long; 6] = [
-    libc::SYS_fork,
-    libc::SYS_clone3,
-    libc::SYS_mremap,
-    libc::SYS_mlockall,
-    libc::SYS_set_tid_address,
-    libc::SYS_seccomp,
-];
+const ALWAYS: [libc::c_long; 5] =
+    [libc::SYS_fork, libc::SYS_clone3, libc::SYS_mlockall, libc::SYS_set_tid_address, libc::SYS_seccomp];
 
 /// Returns the instructions of the filter, in the kernel's encoding.
 pub(super) fn program() -> Vec<u8> {
@@ -40,19 +28,21 @@ pub(super) fn program() -> Vec<u8> {
     // A `clone` that copies memory is a fork.
     code.extend([
         skip_unless(libc::SYS_clone as u32, 4),
-        load(FIRST_ARGUMENT),
+        load(argument(0)),
         instruction(BPF_JMP | BPF_JSET | BPF_K, 1, 0, CLONE_VM as u32),
         give(SECCOMP_RET_TRACE | OF_PROGRAM),
         give(SECCOMP_RET_ALLOW),
     ]);
     code.extend([
         skip_unless(libc::SYS_prctl as u32, 4),
-        load(FIRST_ARGUMENT),
+        load(argument(0)),
         skip_unless(libc::PR_SET_SECCOMP as u32, 1),
         give(SECCOMP_RET_TRACE | OF_PROGRAM),
         give(SECCOMP_RET_ALLOW),
     ]);
-    code.extend(if_ours(libc::SYS_userfaultfd, SECCOMP_RET_ALLOW, SECCOMP_RET_TRACE | OF_PROGRAM));
+    for number in [libc::SYS_userfaultfd, libc::SYS_mremap] {
+        code.extend(if_ours(number, SECCOMP_RET_ALLOW, SECCOMP_RET_TRACE | OF_PROGRAM));
+    }
     code.extend(if_ours(libc::SYS_getpid, SECCOMP_RET_TRACE | OF_AGENT, SECCOMP_RET_ALLOW));
     code.push(give(SECCOMP_RET_ALLOW));
     code.into_iter().flatten().collect()
@@ -63,33 +53,11 @@ pub(super) fn program() -> Vec<u8> {
 fn if_ours(number: libc::c_long, ours: u32, others: u32) -> [[u8; 8]; 7] {
     [
         skip_unless(number as u32, 6),
-        load(SIXTH_ARGUMENT),
+        load(argument(5)),
         skip_unless(OURS as u32, 3),
-        load(SIXTH_ARGUMENT + 4),
+        load(argument(5) + 4),
         skip_unless((OURS >> 32) as u32, 1),
         give(ours),
         give(others),
     ]
-}
-
-fn load(at: u32) -> [u8; 8] {
-    instruction(BPF_LD | BPF_W | BPF_ABS, 0, 0, at)
-}
-
-fn jump_if(value: u32, then: u8, otherwise: u8) -> [u8; 8] {
-    instruction(BPF_JMP | BPF_JEQ | BPF_K, then, otherwise, value)
-}
-
-fn skip_unless(value: u32, instructions: u8) -> [u8; 8] {
-    jump_if(value, 0, instructions)
-}
-
-fn give(action: u32) -> [u8; 8] {
-    instruction(BPF_RET | BPF_K, 0, 0, action)
-}
-
-/// Encodes `struct sock_filter`.
-fn instruction(code: u32, then: u8, otherwise: u8, value: u32) -> [u8; 8] {
-    let (code, value) = ((code as u16).to_le_bytes(), value.to_le_bytes());
-    [code[0], code[1], then, otherwise, value[0], value[1], value[2], value[3]]
 }

@@ -1,6 +1,6 @@
 //! Slots with contents that are no longer needed. The helper thread empties them, because the pager's thread cannot.
 
-use super::super::helper::{self, HelperCall};
+use crate::helper::{self, HelperCall};
 use crate::reserved_region;
 use crate::sys::PAGE;
 use crate::table::RecordId;
