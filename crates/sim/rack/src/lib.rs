@@ -11,10 +11,10 @@
 //! input text.
 //!
 //! ```
-//! use unrack_rack::{Known, Overrides, Profile, Protocol, Scenario};
+//! use unrack_rack::{KnownNames, Overrides, Profile, Protocol, Scenario};
 //!
 //! const EDM: Profile = Profile { name: "edm", ..Profile::SWITCHED };
-//! let known = Known { protocols: vec![Protocol::new(&EDM)], ..Known::default() };
+//! let known = KnownNames { protocols: vec![Protocol::new(&EDM)], ..KnownNames::default() };
 //! let text = r#"
 //! [network]
 //! topology = { kind = "star", nodes = 16 }
