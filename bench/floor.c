@@ -55,6 +55,12 @@ static void die(const char *what) {
 static void move(char *to, char *from, uint64_t mode) {
 	struct move one = { (uint64_t)to, (uint64_t)from, PAGE, mode, 0 };
 	while (ioctl(uffd, MOVE, &one) != 0) {
+		// Linux 6.18 may report a page that it has moved as one that exists; its threads then still sleep.
+		if (errno == EEXIST) {
+			struct uffdio_range range = { (uint64_t)to, PAGE };
+			ioctl(uffd, UFFDIO_WAKE, &range);
+			return;
+		}
 		if (errno != EAGAIN) die("UFFDIO_MOVE");
 		one.moved = 0;
 	}
