@@ -7,7 +7,7 @@
 //! first *set aside*: `mremap` with `MREMAP_DONTUNMAP` moves the page's entry atomically to the [`stage`](reserved_region::stage), and
 //! leaves its mapping registered and the page missing. A store either comes before that move, and is part of the contents, or it faults and
 //! waits for the pager. Then the pager copies the page from the stage to its slot at leisure, and empties the stage. The stage is one small
-//! range, because a page that stayed where `mremap` put it would be a mapping of its own, and the number of mappings is limited.
+//! range, because a page that stayed where `mremap` put it would be a separate mapping, and the number of mappings is limited.
 //!
 //! Unlike a move, `mremap` does not refuse memory that is no longer registered, or pages of another mapping that has taken the place of the
 //! program's. The following steps replace that check:

@@ -354,7 +354,7 @@ fn what_cannot_be_taken_is_refused() {
     assert_eq!(memory.give(at + 2 * PAGE, reserved_region::landing(0), PAGE, true), (PAGE, Ok(())));
     assert_eq!(memory.give(at + 3 * PAGE, slot + PAGE, PAGE, true), (PAGE, Ok(())));
     assert_eq!([2, 3].map(|n| word(at + n * PAGE).load(Relaxed)), [9, 10]);
-    // The program replaced the memory, so that it is no longer registered: what is taken by mistake is put back.
+    // The program replaced the memory, so that it is no longer registered. Therefore pages that were taken by mistake are put back.
     // SAFETY: replaces memory of this test.
     unsafe {
         let flags = MapFlags::PRIVATE | MapFlags::FIXED;
