@@ -185,7 +185,7 @@ fn ensure_running() -> bool {
 extern "C" fn helper_main(_: *mut c_void) -> c_int {
     THREAD.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Release);
     door::guard_this_thread();
-    let mut guard = Guard::default();
+    let mut guard = Guard::new();
     let moment = sys::timespec(GUARD_NS);
     let mut next = 0u32;
     loop {

@@ -17,7 +17,7 @@
 use super::threads::Thread;
 use crate::helper;
 use crate::sys::{self, now_ns};
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 /// Time in ns without progress after which the guard ends a burst.
 pub(crate) const GUARD_NS: u64 = 1_000_000;
@@ -33,19 +33,30 @@ const SHORTEST_REST_NS: u64 = 2_000_000;
 /// Maximum of that time, which doubles with each such burst in succession.
 const LONGEST_REST_NS: u64 = 1_000_000_000;
 
-/// Number of the pager's thread.
-static PAGER: AtomicU32 = AtomicU32::new(0);
-/// Set to 1 by the pager when a burst is to begin.
-static IS_WANTED: AtomicU32 = AtomicU32::new(0);
-/// Set to 1 by the guard when the pager's thread has class `SCHED_IDLE`.
-static IS_ON: AtomicU32 = AtomicU32::new(0);
-/// Number of times the pager has begun to wait for a fault.
-static PROGRESS: AtomicU32 = AtomicU32::new(0);
-/// Number of bursts that the guard has ended.
-static GUARDED_ENDS: AtomicU32 = AtomicU32::new(0);
+/// State of bursts, which the pager and its guard share.
+struct Burst {
+    /// Number of the pager's thread.
+    pager: AtomicU32,
+    /// Whether a burst is to begin: `NOT_WANTED`, `WANTED` (by the pager), `BEGINS` (the guard is about to give the pager the class).
+    wish: AtomicU32,
+    /// Set to 1 by the guard when the pager's thread has class `SCHED_IDLE`.
+    is_on: AtomicU32,
+    /// Number of times the pager has begun to wait for a fault.
+    progress: AtomicU32,
+    /// Number of bursts that the guard has ended.
+    guarded_ends: AtomicU32,
+}
+
+const NOT_WANTED: u32 = 0;
+const WANTED: u32 = 1;
+const BEGINS: u32 = 2;
+
+/// Bursts of this process.
+static BURST: Burst = Burst::new();
 
 /// The pager's side of bursts.
 pub(super) struct HandOver {
+    burst: &'static Burst,
     is_permitted: bool,
     /// Thread that faulted last, and the number of its successive faults soon after a wakeup.
     thread: u32,
@@ -66,16 +77,23 @@ pub(super) struct HandOver {
 impl HandOver {
     /// Makes the state of the calling thread, which is a pager's. If `is_possible` is not set, there are no bursts.
     pub(super) fn new(is_possible: bool) -> HandOver {
-        PAGER.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Relaxed);
+        let is_permitted = is_possible && sys::may_leave_idle_class();
+        HandOver { is_permitted, ..HandOver::of(&BURST) }
+    }
+
+    /// Makes the state of the calling thread for these bursts, none of which is permitted.
+    fn of(burst: &'static Burst) -> HandOver {
+        burst.pager.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Relaxed);
         HandOver {
-            is_permitted: is_possible && sys::may_leave_idle_class(),
+            burst,
+            is_permitted: false,
             thread: 0,
             soon: 0,
             unbound: 0,
             waiting_ns: 0,
             woken_ns: 0,
             call_ns: 0,
-            seen_ends: GUARDED_ENDS.load(Relaxed),
+            seen_ends: burst.guarded_ends.load(Relaxed),
             rest_until_ns: 0,
             rest_ns: SHORTEST_REST_NS,
         }
@@ -83,13 +101,13 @@ impl HandOver {
 
     /// Returns whether a woken thread takes the pager's core at once, so that all work on a fault has to precede the wakeup.
     pub(super) fn is_on(&self) -> bool {
-        IS_ON.load(Relaxed) != 0
+        self.burst.is_on.load(Relaxed) != 0
     }
 
     /// Notes that the pager is about to wait for the next fault.
     pub(super) fn waits(&mut self) {
         self.waiting_ns = now_ns();
-        PROGRESS.store(PROGRESS.load(Relaxed).wrapping_add(1), Relaxed);
+        add_one(&self.burst.progress);
     }
 
     /// Notes a fault that was read at `read_ns`. Ends the burst if the fault is another thread's, or came so late that the thread may have
@@ -105,7 +123,7 @@ impl HandOver {
             return;
         }
         (self.thread, self.soon) = (thread, 0);
-        end();
+        self.burst.end();
     }
 
     /// Notes that the doorbell rang while no fault waited: if the guard has ended a burst, the reason was that the thread makes no more
@@ -117,7 +135,7 @@ impl HandOver {
     }
 
     fn has_guard_ended(&mut self) -> bool {
-        let ends = GUARDED_ENDS.load(Relaxed);
+        let ends = self.burst.guarded_ends.load(Relaxed);
         core::mem::replace(&mut self.seen_ends, ends) != ends
     }
 
@@ -125,8 +143,10 @@ impl HandOver {
     pub(super) fn wake<T>(&mut self, thread: &Thread, here: usize, wake: impl FnOnce() -> T) -> T {
         let begin_ns = now_ns();
         if self.unbound >= LONGEST {
-            end();
+            self.burst.end();
         }
+        // No burst may begin while the thread is bound, because the woken thread would keep the pager from releasing it.
+        self.burst.withdraw();
         if self.is_on() {
             self.unbound += 1;
             self.woken_ns = begin_ns + self.call_ns;
@@ -139,7 +159,7 @@ impl HandOver {
         let call_ns = (self.woken_ns - begin_ns).min(2 * self.call_ns + 1_000);
         self.call_ns = (7 * self.call_ns + call_ns) / 8;
         if self.is_permitted && self.soon >= BEGINS_AFTER && self.woken_ns >= self.rest_until_ns {
-            want();
+            self.burst.want();
         }
         result
     }
@@ -156,49 +176,82 @@ impl HandOver {
     }
 }
 
-fn want() {
-    if IS_WANTED.swap(1, Relaxed) == 0 {
-        helper::call();
+impl Burst {
+    const fn new() -> Burst {
+        let [pager, wish, is_on, progress, guarded_ends] = [const { AtomicU32::new(0) }; 5];
+        Burst { pager, wish, is_on, progress, guarded_ends }
+    }
+
+    fn want(&self) {
+        if self.wish.swap(WANTED, Relaxed) == NOT_WANTED {
+            helper::call();
+        }
+    }
+
+    /// Withdraws the wish for a burst. If the guard has accepted it already, waits until the burst has begun.
+    fn withdraw(&self) {
+        while self.wish.load(Acquire) != NOT_WANTED {
+            if self.wish.compare_exchange(WANTED, NOT_WANTED, Relaxed, Relaxed).is_err() {
+                rustix::thread::sched_yield();
+            }
+        }
+    }
+
+    /// Ends the burst if there is one. Called by the pager's thread.
+    fn end(&self) {
+        self.withdraw();
+        if self.is_on.load(Relaxed) != 0 && self.is_on.swap(0, Relaxed) != 0 {
+            sys::set_idle_class(0, false);
+        }
     }
 }
 
-/// Ends the burst if there is one. Called by the pager's thread.
+/// Adds one to a counter that only this thread changes.
+fn add_one(counter: &AtomicU32) {
+    counter.store(counter.load(Relaxed).wrapping_add(1), Relaxed);
+}
+
+/// Ends the burst of this process if there is one. Called by the pager's thread.
 pub(crate) fn end() {
-    IS_WANTED.store(0, Relaxed);
-    if IS_ON.load(Relaxed) != 0 && IS_ON.swap(0, Relaxed) != 0 {
-        sys::set_idle_class(0, false);
-    }
+    BURST.end();
 }
 
 /// The guard's side of bursts.
-#[derive(Default)]
 pub(crate) struct Guard {
+    burst: &'static Burst,
     seen: u32,
 }
 
 impl Guard {
+    /// Makes the guard of this process's pager.
+    pub(crate) fn new() -> Guard {
+        Guard { burst: &BURST, seen: 0 }
+    }
+
     /// Begins the burst that the pager wants, if it wants one. Returns whether there is a burst to guard.
     pub(crate) fn begin(&mut self) -> bool {
-        if IS_WANTED.swap(0, Relaxed) != 0 {
-            self.seen = PROGRESS.load(Relaxed);
-            sys::set_idle_class(PAGER.load(Relaxed), true);
-            IS_ON.store(1, Relaxed);
+        if self.burst.wish.compare_exchange(WANTED, BEGINS, Relaxed, Relaxed).is_ok() {
+            self.seen = self.burst.progress.load(Relaxed);
+            sys::set_idle_class(self.burst.pager.load(Relaxed), true);
+            self.burst.is_on.store(1, Relaxed);
+            // With release, the pager that sees the end of the beginning also sees the burst.
+            self.burst.wish.store(NOT_WANTED, Release);
         }
-        IS_ON.load(Relaxed) != 0
+        self.burst.is_on.load(Relaxed) != 0
     }
 
     /// Ends the burst if the pager has made no progress since the last call. Returns whether it did.
     pub(crate) fn check(&mut self) -> bool {
-        let seen = core::mem::replace(&mut self.seen, PROGRESS.load(Relaxed));
+        let seen = core::mem::replace(&mut self.seen, self.burst.progress.load(Relaxed));
         seen == self.seen && self.end()
     }
 
     /// Ends the burst; returns whether there was one.
     pub(crate) fn end(&mut self) -> bool {
-        let was_on = IS_ON.swap(0, Relaxed) != 0;
+        let was_on = self.burst.is_on.swap(0, Relaxed) != 0;
         if was_on {
-            GUARDED_ENDS.store(GUARDED_ENDS.load(Relaxed).wrapping_add(1), Relaxed);
-            sys::set_idle_class(PAGER.load(Relaxed), false);
+            add_one(&self.burst.guarded_ends);
+            sys::set_idle_class(self.burst.pager.load(Relaxed), false);
         }
         was_on
     }
@@ -206,22 +259,22 @@ impl Guard {
 
 /// Resets the state in the child of a fork, which has a new pager.
 pub(crate) fn reset() {
-    IS_WANTED.store(0, Relaxed);
-    IS_ON.store(0, Relaxed);
+    BURST.wish.store(NOT_WANTED, Relaxed);
+    BURST.is_on.store(0, Relaxed);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// One test, because the state that the pager and its guard share is that of the process.
     #[test]
     fn a_burst_ends_without_progress_and_the_pager_rests_only_after_starving() {
-        let mut pager = HandOver::new(false);
-        let mut guard = Guard::default();
+        static OWN: Burst = Burst::new();
+        let mut pager = HandOver::of(&OWN);
+        let mut guard = Guard { burst: &OWN, seen: 0 };
         assert!(!guard.begin() && !guard.check(), "no burst is wanted");
 
-        IS_WANTED.store(1, Relaxed);
+        OWN.wish.store(WANTED, Relaxed);
         assert!(guard.begin() && pager.is_on());
         pager.waits();
         assert!(!guard.check(), "there was progress");
@@ -230,31 +283,31 @@ mod tests {
         pager.faulted(7, 100);
         assert_eq!((pager.rest_until_ns, pager.rest_ns), (100 + SHORTEST_REST_NS, 2 * SHORTEST_REST_NS));
 
-        IS_WANTED.store(1, Relaxed);
+        OWN.wish.store(WANTED, Relaxed);
         assert!(guard.begin() && guard.check());
         pager.faulted(7, 200);
         assert_eq!(pager.rest_until_ns, 200 + 2 * SHORTEST_REST_NS, "it starved twice in succession");
 
-        IS_WANTED.store(1, Relaxed);
+        OWN.wish.store(WANTED, Relaxed);
         assert!(guard.begin() && guard.check());
         pager.rang();
         assert_eq!(pager.rest_ns, SHORTEST_REST_NS, "the thread had no more faults");
         pager.faulted(7, 300);
         assert_eq!(pager.rest_until_ns, 200 + 2 * SHORTEST_REST_NS, "nothing new has ended");
 
-        IS_WANTED.store(1, Relaxed);
+        OWN.wish.store(WANTED, Relaxed);
         assert!(guard.begin());
         pager.faulted(7, pager.waiting_ns + 1);
         assert!(pager.is_on(), "the same thread, soon");
         pager.faulted(8, pager.waiting_ns + 1);
         assert!(!pager.is_on(), "another thread");
-        IS_WANTED.store(1, Relaxed);
+        OWN.wish.store(WANTED, Relaxed);
         assert!(guard.begin());
         pager.faulted(8, pager.waiting_ns + TOGETHER_NS);
         assert!(!pager.is_on(), "so late that the thread may run elsewhere");
 
-        IS_WANTED.store(1, Relaxed);
-        end();
+        OWN.wish.store(WANTED, Relaxed);
+        OWN.end();
         assert!(!guard.begin(), "a wish ends with the burst");
         assert!(!guard.end());
     }
