@@ -34,7 +34,7 @@ const SHORTEST_REST_NS: u64 = 2_000_000;
 const LONGEST_REST_NS: u64 = 1_000_000_000;
 
 /// State of bursts, which the pager and its guard share.
-struct Burst {
+struct BurstState {
     /// Number of the pager's thread.
     pager: AtomicU32,
     /// Whether a burst is to begin: `NOT_WANTED`, `WANTED` (by the pager), `BEGINS` (the guard is about to give the pager the class).
@@ -51,12 +51,12 @@ const NOT_WANTED: u32 = 0;
 const WANTED: u32 = 1;
 const BEGINS: u32 = 2;
 
-/// Bursts of this process.
-static BURST: Burst = Burst::new();
+/// State of the bursts of this process.
+static BURST: BurstState = BurstState::new();
 
 /// The pager's side of bursts.
 pub(super) struct HandOver {
-    burst: &'static Burst,
+    burst: &'static BurstState,
     is_permitted: bool,
     /// Thread that faulted last, and the number of its successive faults soon after a wakeup.
     thread: u32,
@@ -82,7 +82,7 @@ impl HandOver {
     }
 
     /// Makes the state of the calling thread for these bursts, none of which is permitted.
-    fn of(burst: &'static Burst) -> HandOver {
+    fn of(burst: &'static BurstState) -> HandOver {
         burst.pager.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Relaxed);
         HandOver {
             burst,
@@ -176,10 +176,10 @@ impl HandOver {
     }
 }
 
-impl Burst {
-    const fn new() -> Burst {
+impl BurstState {
+    const fn new() -> BurstState {
         let [pager, wish, is_on, progress, guarded_ends] = [const { AtomicU32::new(0) }; 5];
-        Burst { pager, wish, is_on, progress, guarded_ends }
+        BurstState { pager, wish, is_on, progress, guarded_ends }
     }
 
     fn want(&self) {
@@ -218,7 +218,7 @@ pub(crate) fn end() {
 
 /// The guard's side of bursts.
 pub(crate) struct Guard {
-    burst: &'static Burst,
+    burst: &'static BurstState,
     seen: u32,
 }
 
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_burst_ends_without_progress_and_the_pager_rests_only_after_starving() {
-        static OWN: Burst = Burst::new();
+        static OWN: BurstState = BurstState::new();
         let mut pager = HandOver::of(&OWN);
         let mut guard = Guard { burst: &OWN, seen: 0 };
         assert!(!guard.begin() && !guard.check(), "no burst is wanted");
