@@ -6,7 +6,7 @@ use common::{
     assert_conserved, assert_unloaded_is_exact, assert_unloaded_is_exact_between, completion_ps, run,
 };
 use unrack_basis::SplitMix64;
-use unrack_protocol::cxl::{Flit, Params};
+use unrack_protocol::cxl::{AnswerOrder, Flit, Params};
 use unrack_sim::Run;
 use unrack_sim::fabric::cxl::Cxl;
 use unrack_sim::network::{Network, Pace, StarNetwork};
@@ -125,6 +125,10 @@ const RUNS: Params = Params {
     hop: Time::from_ns(100),
     port: Time::from_ps(12_500),
     run: 16,
+    credit_unit: None,
+    transfers: 16,
+    answers: AnswerOrder::ByLine,
+    blocking: true,
 };
 
 #[test]
