@@ -8,6 +8,9 @@
 //! that a message alone always takes the same time. A message is complete when its last block has arrived, unlike with `wire = "payload"`.
 //! PMA, transceivers and propagation take whole cycles, rounded up.
 //!
+//! The switch takes one notification or request in two of three cycles, as the hardware does. Therefore many nodes with short messages wait
+//! for that before they wait for links: at 64 B, more than about six nodes.
+//!
 //! A read-modify-write is a compare-and-swap, which is answered with one byte, whatever number of bytes the message names.
 //!
 //! Cycles in which nothing is under way are left out. In all other cycles every port is processed, so that a run takes about as long as its
