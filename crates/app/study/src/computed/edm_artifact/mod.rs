@@ -25,12 +25,11 @@ use rayon::prelude::*;
 use trace::{APPLICATIONS, SHORT_LOADS, Sizes, TraceDraw};
 
 /// A set of rules and of ways to count, by the name that figures use.
-const SETS: [(&str, Rules, Counting); 10] = [
+const SETS: [(&str, Rules, Counting); 9] = [
     ("plain", Rules::PAPER, Counting::PLAIN),
     ("order", Rules { by_remaining: true, ..Rules::PAPER }, Counting::PLAIN),
     ("instant", Rules { instant: true, ..Rules::PAPER }, Counting::PLAIN),
     ("stepwise", Rules { stepwise: true, ..Rules::PAPER }, Counting::PLAIN),
-    ("whole", Rules { whole_blocks: true, ..Rules::PAPER }, Counting::PLAIN),
     ("ideal", Rules::PAPER, Counting { roomy_ideal: true, ..Counting::PLAIN }),
     ("floor", Rules::PAPER, Counting { floor: true, ..Counting::PLAIN }),
     ("stop", Rules::PAPER, Counting { stops: true, ..Counting::PLAIN }),
