@@ -41,10 +41,11 @@ pub use file::{Study, StudyScale};
 pub use run::{Measured, StudyResults};
 
 /// Studies that are built into the program: name and contents of the file.
-const FILES: [(&str, &str); 32] = [
+const FILES: [(&str, &str); 33] = [
     ("edm/scheduler", include_str!("../../../../studies/edm/scheduler.toml")),
     ("edm/table1", include_str!("../../../../studies/edm/table1.toml")),
     ("edm/fig5-cycles", include_str!("../../../../studies/edm/fig5-cycles.toml")),
+    ("edm/failures", include_str!("../../../../studies/edm/failures.toml")),
     ("edm/mac-limits", include_str!("../../../../studies/edm/mac-limits.toml")),
     ("edm/fig6", include_str!("../../../../studies/edm/fig6.toml")),
     ("edm/fig7", include_str!("../../../../studies/edm/fig7.toml")),

@@ -14,6 +14,7 @@ fn studies_are_listed_and_others_refused() {
         "edm/scheduler",
         "edm/table1",
         "edm/fig5-cycles",
+        "edm/failures",
         "edm/mac-limits",
         "edm/fig6",
         "edm/fig7",

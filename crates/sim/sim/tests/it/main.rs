@@ -8,6 +8,7 @@ mod cxl;
 mod dctcp;
 mod drack;
 mod edm;
+mod edm_blocks;
 mod edm_more;
 mod extremes;
 mod failing_grid;

@@ -105,7 +105,7 @@ impl Cxl {
     /// Creates the nodes, switches and links of a network.
     ///
     /// # Errors
-    /// If the network has too many nodes, or `credits` or `outstanding` is 0.
+    /// If the network has too many nodes, `credits`, `outstanding` or `transfers` is 0, or the credits are less than a cache line.
     pub fn new(network: &Network, params: &Params) -> Result<Cxl, SetupError> {
         check(network, params)?;
         Ok(Cxl::with_run(network, params, longest_run(&network.topology, params)))
@@ -114,12 +114,12 @@ impl Cxl {
     /// Creates the nodes, switches and links of a checked network. At most `run` lines travel together.
     fn with_run(network: &Network, params: &Params, run: u32) -> Cxl {
         let topology = &network.topology;
-        let wiring = CxlWiring::new(topology);
+        let (wiring, buffers) = (CxlWiring::new(topology), params.buffers());
         Cxl {
             alone: LoneMessage::new(network, params),
             lone: Lone::default(),
-            nodes: (0..topology.nodes() as u16).map(|id| Node::new(id, params.outstanding, run)).collect(),
-            switches: wiring.sizes().map(|ports| Switch::new(ports, params.credits)).collect(),
+            nodes: (0..topology.nodes() as u16).map(|id| Node::new(id, params, run)).collect(),
+            switches: wiring.sizes().map(|ports| Switch::new(ports, buffers, params.blocking)).collect(),
             links: wiring.links(topology, params, run),
             run,
             wiring,
@@ -146,6 +146,17 @@ fn check(network: &Network, params: &Params) -> Result<(), SetupError> {
     if params.credits == 0 {
         return Err(SetupError::new("fabric.credits", "is at least 1", 0));
     }
+    if params.fewest_buffers() == 0 {
+        let unit = params.credit_unit.unwrap_or_default();
+        return Err(SetupError::new("fabric.credit_unit", "makes 64B with the credits at least", unit));
+    }
+    if params.transfers == 0 {
+        return Err(SetupError::new("fabric.transfers", "is at least 1", 0));
+    }
+    if !params.blocking && network.nodes() > MOST_UNBLOCKED {
+        let rule = "is true in a network of more than 1024 nodes, because a switch would need a queue for each pair of ports";
+        return Err(SetupError::new("fabric.blocking", rule, params.blocking));
+    }
     if params.outstanding == 0 {
         return Err(SetupError::new("fabric.outstanding", "is at least 1", 0));
     }
@@ -170,6 +181,8 @@ fn paces_apart(topology: &Topology, params: &Params) -> bool {
 
 /// CXL 3.x §4.2: a flit is cut into slots of 16 B.
 const SLOT_BYTES: u32 = 16;
+/// Maximum number of nodes without head-of-line blocking: a switch then has four queues for each pair of ports.
+const MOST_UNBLOCKED: u32 = 1024;
 /// CXL 3.x §7.7: port-based routing addresses 4096 edge ports.
 const MAX_NODES: u32 = 4096;
 

@@ -87,6 +87,9 @@ impl Edm {
             let rule = "is left out where links fail";
             return Err(SetupError::new("fabric.background", rule, format!("a load of {}", frames.load)));
         }
+        if self.blocks.is_some() && star.faults().is_some() {
+            return Err(SetupError::new("fabric.wire", "is \"payload\" where links fail", "blocks"));
+        }
         // §3.3: everything is mirrored to a second switch, and the first copy counts. Departure: the second network does not fail, and the
         // two networks have the same timing.
         if star.faults().is_some() && !config.backup {
