@@ -34,7 +34,8 @@ impl Figure {
             (Published::Number(_), Kind::Exact | Kind::Bound, _) => format!("It must be met {digits}."),
             (Published::Number(_) | Published::Order(_) | Published::Rows(_), ..) => {
                 let Tolerance { share, because } = self.tolerance_in(study);
-                format!("Tolerance {} %: {because}.", share * 100.0)
+                // Binary fractions such as 0.07 have percentages with a rounding error.
+                format!("Tolerance {} %: {because}.", (share * 1e4).round() / 1e2)
             }
         }
     }
