@@ -129,8 +129,10 @@ impl Compared {
     /// Returns whether the row differs with a broken mechanism: its verdict is another, or one of its values moved by more than
     /// `tolerance`, as a share.
     fn notices(&self, broken: &Compared, tolerance: f64) -> bool {
-        let moved =
-            |(before, after): (&f64, &f64)| !((after / before - 1.0).abs() <= tolerance || before == after);
+        // A value that does not exist is near no other.
+        let is_near =
+            |before: &f64, after: &f64| before == after || (after / before - 1.0).abs() <= tolerance;
+        let moved = |(before, after): (&f64, &f64)| !is_near(before, after);
         let (before, after) = (&self.values.ours, &broken.values.ours);
         broken.verdict != self.verdict || before.len() != after.len() || before.iter().zip(after).any(moved)
     }

@@ -44,7 +44,7 @@ pub fn stored() -> &'static StoredValues {
 /// Returns the names of a study's figures: what each one is, with a number behind names that occur again.
 pub fn names(study: &Study) -> Vec<String> {
     let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
-    let name = |what: &'_ str, times: u32| match times {
+    let name = |what: &str, times: u32| match times {
         1 => what.to_string(),
         times => format!("{what} ({times})"),
     };
