@@ -1,5 +1,6 @@
 //! Figures that need no simulation: they are computed from the parameters and protocol cores that simulations also use.
 
+mod broken;
 mod ddc_table4;
 mod drack_wiring;
 mod edm_artifact;
@@ -12,6 +13,7 @@ mod edm_table1;
 mod r2c2;
 mod values;
 
+pub use broken::broken;
 pub use values::Computed;
 
 use crate::file::StudyScale;

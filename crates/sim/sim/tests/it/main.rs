@@ -25,6 +25,7 @@ mod large;
 mod lines;
 mod lone;
 mod lost;
+mod notes;
 mod observe;
 mod packet;
 mod places;

@@ -42,19 +42,21 @@ use self::unloaded::LoneMessage;
 use self::wiring::CxlWiring;
 use super::single_message::Lone;
 use super::stream::flow_hash;
+use crate::acted::unless_acted;
 use crate::contract::Registered;
 use crate::cost::Cost;
 use crate::site::FabricSite;
 use std::ops::Range;
 use unrack_engine::error::SetupError;
-use unrack_engine::events::{Core, Hop, ObservedPacket, Observer, PacketKind, Tied, WaitReason};
+use unrack_engine::events::{Core, Hop, Mechanism, ObservedPacket, Observer, PacketKind, Tied, WaitReason};
 use unrack_engine::network::Network;
+use unrack_engine::run::Run;
 use unrack_engine::topology::Topology;
 use unrack_engine::{Fabric, Largest};
 use unrack_protocol::cxl::{Burst, ClassSet, Flit, LINE_BYTES, Line, MessageClass, Node, Params, Switch};
 use unrack_protocol::segments::MOST_SEGMENTS;
 use unrack_rack::{Profile, Protocol};
-use unrack_units::{Bytes, Time};
+use unrack_units::{Bytes, Time, Warning};
 use unrack_workload::{Kind, Message, MessageId};
 
 /// CXL on a network.
@@ -238,6 +240,7 @@ impl Cxl {
         let mut repeated = Time::ZERO;
         if let Some(next) = next {
             let end = self.through(link, now, next);
+            core.met_fault(end != Some(next));
             repeated = end.map_or(Time::ZERO, |end| end - next);
             core.occupied(id, next - now + repeated);
             self.links[link as usize].free_at = end.unwrap_or(next);
@@ -254,6 +257,9 @@ impl Cxl {
             (place.began, place.repeated) = (now, repeated);
         } else {
             place.repeated += repeated;
+        }
+        if next.is_none() && !self.waiting(link).is_empty() {
+            core.acted(Mechanism::Credit);
         }
         self.return_credits(core);
         self.continue_after(core, link, next.is_some());
@@ -446,6 +452,11 @@ impl Registered for Cxl {
 
     fn build(site: &FabricSite, params: &Params) -> Result<Cxl, SetupError> {
         Cxl::new(site.network, params)
+    }
+
+    fn never_acted(_params: &Params, run: &Run) -> Vec<Warning> {
+        let text = "cxl never ran out of credits: no link was idle for want of one, so that `fabric.credits` had no effect";
+        unless_acted(run, Mechanism::Credit, "credits", text)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Edm, EdmConfig, Event};
 use unrack_engine::error::SetupError;
-use unrack_engine::events::{Core, LinkId, ObservedPacket, Observer, PacketKind};
+use unrack_engine::events::{Core, LinkId, Mechanism, ObservedPacket, Observer, PacketKind};
 use unrack_engine::network::Departure;
 use unrack_engine::topology::Topology;
 use unrack_units::Time;
@@ -114,6 +114,7 @@ impl Edm {
         bytes: u64,
     ) {
         let message = *core.message(id);
+        core.acted(Mechanism::Fault);
         core.dropped(id, bytes, || match kind {
             PacketKind::Data => ObservedPacket::new(kind, message.data_src(), message.data_dst()),
             PacketKind::Grant => ObservedPacket::new(kind, message.data_dst(), message.data_src()),

@@ -65,16 +65,20 @@ use self::bookings::LinkBookings;
 use self::fate::Fates;
 use self::host::Announcements;
 use self::latency::StepSums;
+use crate::acted::unless_acted;
 use crate::contract::Registered;
 use crate::cost::Cost;
 use crate::site::FabricSite;
 use unrack_engine::error::SetupError;
-use unrack_engine::events::{Core, Hop, LinkId, ObservedPacket, Observer, PacketKind, Tied, WaitReason};
+use unrack_engine::events::{
+    Core, Hop, LinkId, Mechanism, ObservedPacket, Observer, PacketKind, Tied, WaitReason,
+};
 use unrack_engine::network::{Pace, StarNetwork};
 use unrack_engine::{Fabric, Largest};
+use unrack_engine::run::Run;
 use unrack_protocol::edm::{Demand, Grant, Scheduler};
 use unrack_rack::{Networks, Profile, Protocol};
-use unrack_units::{Bytes, Time};
+use unrack_units::{Bytes, Time, Warning};
 use unrack_workload::{Kind, Message, MessageId};
 
 /// EDM on a star.
@@ -384,6 +388,11 @@ impl Registered for Edm {
         let edm = Edm::new(&site.network.as_star("edm")?, &config)?;
         Ok(edm.with_faults(&site.network.topology, &config)?.seeded(&config, site.seed))
     }
+
+    fn never_acted(_params: &EdmConfig, run: &Run) -> Vec<Warning> {
+        let text = "edm never reached X: no message waited to be announced, so that `fabric.max_active` had no effect";
+        unless_acted(run, Mechanism::ActiveLimit, "active", text)
+    }
 }
 
 impl Fabric for Edm {
@@ -404,6 +413,7 @@ impl Fabric for Edm {
         if self.announcements.admit(id, core.message(id)) {
             self.announce(core, id);
         } else {
+            core.acted(Mechanism::ActiveLimit);
             core.waits(id, || WaitReason::Turn);
         }
     }
