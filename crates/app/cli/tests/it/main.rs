@@ -38,6 +38,7 @@ mod report;
 mod rpc;
 mod run;
 mod scenario;
+mod several;
 mod silence;
 mod sim;
 mod sockets;
