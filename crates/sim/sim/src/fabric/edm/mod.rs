@@ -74,8 +74,8 @@ use unrack_engine::events::{
     Core, Hop, LinkId, Mechanism, ObservedPacket, Observer, PacketKind, Tied, WaitReason,
 };
 use unrack_engine::network::{Pace, StarNetwork};
-use unrack_engine::{Fabric, Largest};
 use unrack_engine::run::Run;
+use unrack_engine::{Fabric, Largest};
 use unrack_protocol::edm::{Demand, Grant, Scheduler};
 use unrack_rack::{Networks, Profile, Protocol};
 use unrack_units::{Bytes, Time, Warning};
