@@ -23,6 +23,8 @@
 # make/soak.mk
 #   soak    property tests on newly drawn cases, the stress test for minutes, the programs at full size, a million damaged
 #           inputs, thousands of kills of processes that share a pool or a connection, and hundreds of kills of runs
+#           and of memory nodes
+#   soak-nodes  only the kills of memory nodes
 #   differential    compares this simulator with the slow reference of tests/reference, on thousands of random small networks
 #   sockets-suites  runs the test suites of Python, redis and curl natively and below `unrack sockets`: an hour
 #   torch   installs PyTorch (large) into a separate environment, and tests its backend against gloo; `torch-bench` measures

@@ -79,24 +79,35 @@ line "in order: unrack, blocking" in_order "$unrack" run "${free[@]}" --local "$
 line "in order: --read-ahead 32" in_order "$unrack" run "${free[@]}" --read-ahead 32 --local "$percent" --
 line "unrack, blocking, captured" paged --local "$percent" --capture "$dir/trace.parquet"
 
-# node NAME OPTION ADDRESS [KEYS]: measures the cost with a memory node that listens at an address; with KEYS, a folder of keys, the
-# connection is encrypted.
-node() {
-    local keys=(${4:+--keys "$4"})
-    local at='' said=$dir/node${#nodes[@]}
-    "$unrack" memory serve "$2" "$3" --capacity 16GiB --per-client 100% "${keys[@]}" --json > "$said" 2> /dev/null &
+# serve OPTION ADDRESS [KEYS]: starts a memory node, whose address is then in `at`; with KEYS, a folder of keys, its connections are
+# encrypted.
+serve() {
+    local keys=(${3:+--keys "$3"}) said=$dir/node${#nodes[@]}
+    at=
+    "$unrack" memory serve "$1" "$2" --capacity 16GiB --per-client 100% "${keys[@]}" --json > "$said" 2> /dev/null &
     nodes+=($!)
     for _ in {1..50}; do
         at=$(sed -n 's/.*"listen":"\([^"]*\)".*/\1/p' "$said")
         if [[ -n $at ]]; then break; fi
         sleep 0.1
     done
-    line "$1" touch_it "$unrack" run --remote "$at" "${keys[@]}" --local "$percent" --
 }
-node "unrack, node in shared memory" --shm "$dir/socket"
-node "unrack, node over loopback TCP" --listen 127.0.0.1:0
+
+# remote NAME ADDRESSES [OPTION...]: measures the cost with memory nodes.
+remote() {
+    line "$1" touch_it "$unrack" run --remote "${@:2}" --local "$percent" --
+}
+serve --shm "$dir/socket"
+remote "unrack, node in shared memory" "$at"
+serve --listen 127.0.0.1:0
+remote "unrack, node over loopback TCP" "$at"
+one=$at
+serve --listen 127.0.0.1:0
+remote "unrack, two of them, striped" "$one,$at"
+remote "unrack, two of them, mirrored" "$one,$at" --mirror
 if own=$("$unrack" keys make "$dir/keys") && "$unrack" keys trust "$own" --keys "$dir/keys"; then
-    node "unrack, the same, encrypted" --listen 127.0.0.1:0 "$dir/keys"
+    serve --listen 127.0.0.1:0 "$dir/keys"
+    remote "unrack, over TCP, encrypted" "$at" --keys "$dir/keys"
 fi
 
 echo "all of it local: the overhead where nothing is fetched"

@@ -1,5 +1,5 @@
 # Tests that take minutes to hours, and tests with requirements that most machines do not meet.
-.PHONY: soak differential sockets-suites torch torch-bench miri
+.PHONY: soak soak-nodes differential sockets-suites torch torch-bench miri
 
 differential_cases ?= 3000
 
@@ -10,6 +10,7 @@ differential: rust
 soak_seconds ?= 240
 soak_kills ?= 5000
 soak_run_kills ?= 300
+soak_node_kills ?= 100
 soak_socket_kills ?= 2000
 soak_socket_seeds ?= 2000
 soak_properties ?= 10
@@ -42,6 +43,13 @@ soak: setup build
 	UNRACK_COPY_PAGES=1 cargo test -q --profile ci -p unrack-cli --test it -- run:: agent:: ahead:: limits:: memory:: parent:: remote:: watch::
 	UNRACK_RUN_KILLS=$(soak_run_kills) UNRACK_RUN_KILLS_SEED=$$RANDOM \
 		cargo test -q --profile ci -p unrack-cli --test it random_kills
+	$(MAKE) soak-nodes
+
+# Kills and stops memory nodes of mirrored runs at random times, while the programs check every byte.
+soak-nodes: rust
+	cargo build -q --profile ci -p unrack-preload
+	UNRACK_NODE_KILLS=$(soak_node_kills) UNRACK_NODE_KILLS_SEED=$$RANDOM \
+		cargo test -q --profile ci -p unrack-cli --test it -- --exact several::random_deaths_of_nodes_lose_nothing
 
 # Test suites of well-known programs. Requirements that no package of the distribution provides are built once and kept.
 sockets-suites: packages := gcc libc6-dev make perl python3 tcl redis-server redis-tools libssl-dev stunnel4

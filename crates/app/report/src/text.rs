@@ -132,7 +132,29 @@ pub fn sweep_text(sweep: &Sweep) -> String {
         ];
         table.row([&[figures.fabric.clone()][..], values, &numbers].concat());
     }
-    table.text()
+    table.text() + &notes_text(sweep)
+}
+
+/// Returns a line for each kind of note of each fabric: the note of the first point that has it, and the number of such points.
+fn notes_text(sweep: &Sweep) -> String {
+    let mut kinds: Vec<(&str, &Warning, usize)> = Vec::new();
+    for point in &sweep.points {
+        for note in &point.notes {
+            let is_it = |(fabric, first, _): &&mut (&str, &Warning, usize)| {
+                *fabric == point.figures.fabric && first.key == note.key
+            };
+            match kinds.iter_mut().find(is_it) {
+                Some((.., count)) => *count += 1,
+                None => kinds.push((&point.figures.fabric, note, 1)),
+            }
+        }
+    }
+    let line = |(fabric, note, count): (&str, &Warning, usize)| {
+        let of = sweep.points.iter().filter(|point| point.figures.fabric == fabric).count();
+        let points = if of == 1 { String::new() } else { format!(" ({count} of {of} points of {fabric})") };
+        format!("note       {note} [{}]{points}\n", note.key)
+    };
+    kinds.into_iter().map(line).collect()
 }
 
 /// Returns the tables of `unrack map`, one per local share. Rows are latencies, columns are bandwidths.

@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn tables_and_single_values_are_points_and_limits_are_not() {
         let artifact = published_in("edm/fig8-artifact");
-        assert_eq!(artifact["edm"][..2], [(10.0, 1.01), (30.0, 1.05)]);
+        assert_eq!(artifact["edm"][..2], [(0.2, 1.01), (0.4, 1.05)]);
         assert_eq!(artifact["edm"].len(), 10, "five loads of writes, and five of reads");
         let queues = published_in("r2c2/fig10");
         assert_eq!(queues.values().map(Vec::len).sum::<usize>(), 1, "{queues:?}");

@@ -4,8 +4,8 @@
 //! reference (`unrack sockets`). A study names the settings that the costs replace ([`Study::costs`]). Its points are then
 //! simulated a second time with the replaced settings; the rest of the scenario does not change.
 
+use crate::compared::{Compared, number};
 use crate::error::StudyError;
-use crate::figure::{Compared, number};
 use crate::file::{Direct, Figure, Study};
 use serde::{Deserialize, Serialize};
 use std::path::Path;

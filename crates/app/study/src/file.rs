@@ -1,6 +1,7 @@
 //! Parser of a study's file, and checks of the names in it.
 
 use crate::asked::SizeBounds;
+use crate::declared::{Break, DifferenceCause, Tolerance};
 use crate::error::StudyError;
 use crate::programs::StudyProgram;
 use serde::Deserialize;
@@ -39,6 +40,11 @@ pub struct Study {
     pub figures: Vec<Figure>,
     #[serde(default, rename = "chart")]
     pub charts: Vec<Chart>,
+    /// Tolerance of figures that have no other; by default, [`Tolerance::default`].
+    pub tolerance: Option<Tolerance>,
+    /// Mechanisms that `unrack study check` breaks. Each study that can be checked has at least one.
+    #[serde(default, rename = "break")]
+    pub breaks: Vec<Break>,
     /// Real programs to run.
     #[serde(default, rename = "program")]
     pub programs: Vec<StudyProgram>,
@@ -150,18 +156,23 @@ pub struct Figure {
     /// Published digits after the decimal point, or -1 for tens. Our value counts as the same if it rounds to the same number.
     /// The default is 0. A shape has no default, because it is not known how its published value was rounded.
     pub digits: Option<i32>,
-    /// For an order: the largest difference between fabrics that are published as the same, as a share of the smallest. Default
-    /// 0.1.
+    /// Largest difference from the published values at which a shape counts as met, as a share. For an order: largest difference
+    /// between fabrics that are published as the same, as a share of the smallest. By default, that of the study.
     pub tolerance: Option<f64>,
+    /// Reason for `tolerance`, as a clause without a full stop.
+    #[serde(default)]
+    pub because: String,
+    /// Reason why the row cannot fail, as a clause: for example, it is a sum of published numbers, or compares a constant with
+    /// itself. Such a row does not count.
+    pub cannot_fail: Option<String>,
     /// Name of a value of [`crate::computed`], which is compared instead of points of a grid.
     pub computed: Option<String>,
     #[serde(default)]
     pub select: Select,
     /// Figure of a machine's measured costs that is shown next to this one.
     pub measured: Option<Direct>,
-    /// Whether the figure is known to be missed, for the reason in the note. Such a figure does not make the run fail.
-    #[serde(default)]
-    pub known: bool,
+    /// Cause of the difference, with the run in which it is switched off.
+    pub cause: Option<DifferenceCause>,
     /// Reason why our figure differs.
     #[serde(default)]
     pub note: String,
@@ -281,12 +292,19 @@ impl Study {
         for grid in &self.grids {
             self.check_grid(grid)?;
         }
+        for figure in &self.figures {
+            figure.check_reasons()?;
+            if let Some(cause) = &figure.cause {
+                self.check_points(&figure.without(cause))?;
+            }
+        }
+        for broken in &self.breaks {
+            self.check_break(broken)?;
+        }
         for figure in self.figures.iter().filter(|figure| figure.computed.is_none()) {
             let (what, select) = (figure.what.as_str(), &figure.select);
+            self.check_points(figure)?;
             let grid = self.grid_of(what, &select.grid)?;
-            for (axis, value) in select.labels.iter().chain(&select.over) {
-                self.check_label(what, grid, axis, value)?;
-            }
             match &figure.published {
                 Published::Rows(rows) => {
                     axis_of(what, grid, &select.columns)?;
@@ -307,6 +325,30 @@ impl Study {
             }
         }
         Ok(())
+    }
+
+    /// Checks that the points exist that a figure selects. A computed figure selects none.
+    fn check_points(&self, figure: &Figure) -> Result<(), UnknownWord> {
+        if figure.computed.is_some() {
+            return Ok(());
+        }
+        let grid = self.grid_of(&figure.what, &figure.select.grid)?;
+        let mut labels = figure.select.labels.iter().chain(&figure.select.over);
+        labels.try_for_each(|(axis, value)| self.check_label(&figure.what, grid, axis, value))
+    }
+
+    /// Checks that a break names points of the study, or a computation.
+    fn check_break(&self, broken: &Break) -> Result<(), UnknownWord> {
+        let what = broken.what.as_str();
+        let Some(grid) = &broken.grid else {
+            let breaks_something = broken.computed.is_some() && broken.set.is_empty();
+            return if breaks_something { Ok(()) } else { Err(UnknownWord::new(what, what, BREAKS.into())) };
+        };
+        let grid = self.grid_of(what, grid)?;
+        for (axis, values) in &broken.keep {
+            values.iter().try_for_each(|value| self.check_label(what, grid, axis, value))?;
+        }
+        if broken.set.is_empty() { Err(UnknownWord::new(what, what, BREAKS.into())) } else { Ok(()) }
     }
 
     /// Checks that the fabrics and axes to which a grid refers exist.
@@ -346,6 +388,35 @@ impl Study {
         ))
     }
 }
+
+impl Figure {
+    /// Checks that a tolerance has a reason, and that a cause says what to switch.
+    fn check_reasons(&self) -> Result<(), UnknownWord> {
+        let refuse = |why: &str| Err(UnknownWord::new(&self.what, &self.what, why.into()));
+        let cause = self.cause.as_ref();
+        if self.tolerance.is_some() == self.because.is_empty() {
+            return refuse("a `tolerance` has its reason in `because`");
+        }
+        if self.cannot_fail.as_ref().is_some_and(String::is_empty) {
+            return refuse("`cannot_fail` has the reason");
+        }
+        if cause.is_some_and(|cause| self.computed.is_some() != cause.computed.is_some()) {
+            return refuse(
+                "the `cause` of a computed figure names a computed value, and that of another names points",
+            );
+        }
+        if cause
+            .is_some_and(|cause| cause.computed.is_none() && cause.grid.is_none() && cause.labels.is_empty())
+        {
+            return refuse("a `cause` names the run without it: `grid`, `where` or `computed`");
+        }
+        Ok(())
+    }
+}
+
+/// Rule for the tables `[[break]]`.
+const BREAKS: &str =
+    "a `break` has a `grid` and settings in `set`, or the name of a computation in `computed`";
 
 /// Name of the axis that every grid has.
 const FABRIC: &str = "fabric";

@@ -18,6 +18,8 @@ pub struct StudyPoint {
     /// Settings `KEY=VALUE` that override values of the study's scenario.
     pub set: Vec<String>,
     pub asked: ExtraResults,
+    /// Whether this is the point before with another seed.
+    pub is_other_seed: bool,
 }
 
 /// A point that is ready to run.
@@ -46,6 +48,7 @@ fn points_of(study: &Study, grid: &StudyGrid, scale: StudyScale) -> Vec<StudyPoi
             by_size: grid.by_size.clone(),
             peaks: grid.peaks,
         },
+        is_other_seed: false,
     };
     let mut points: Vec<StudyPoint> = study.fabrics_of(grid).iter().map(of_fabric).collect();
     for axis in &grid.axes {
@@ -81,6 +84,20 @@ impl StudyPoint {
         point
     }
 
+    /// Returns this point with as many seeds: the seed of the scenario, and then others. If an axis of the grid is the
+    /// seed, returns the point alone.
+    pub(crate) fn seeds(self, study: &Study, seeds: u32) -> Vec<StudyPoint> {
+        let is_axis = |axis: &GridAxis| axis.key.as_deref() == Some(SEED);
+        let has_axis = study.grid(&self.grid).is_some_and(|grid| grid.axes.iter().any(is_axis));
+        let others = if has_axis { 0 } else { u64::from(seeds.saturating_sub(1)) };
+        let other = |n: u64| {
+            let set = self.set.iter().cloned().chain([format!("{SEED}={}", OTHER_SEEDS + n)]).collect();
+            StudyPoint { set, is_other_seed: true, ..self.clone() }
+        };
+        let others: Vec<StudyPoint> = (0..others).map(other).collect();
+        [self].into_iter().chain(others).collect()
+    }
+
     /// Returns a description of the point, such as `loads: fabric edm, load 90%`.
     pub fn describe(&self) -> String {
         let labels: Vec<_> = self.labels.iter().map(|(axis, value)| format!("{axis} {value}")).collect();
@@ -111,6 +128,11 @@ impl StudyPoint {
         Ok(ReadyPoint { point: self, scenario, scenario_hash, setup, work })
     }
 }
+
+/// Scenario key of the seed.
+const SEED: &str = "seed";
+/// First of the seeds that are run beside the seed of the scenario. No scenario of a study has so high a seed.
+const OTHER_SEEDS: u64 = 1_001;
 
 /// Limit of the simulated time of a point. No point should need as much; one that reaches the limit is reported as cut off.
 pub const LONGEST: Time = Time::from_us(20_000_000);

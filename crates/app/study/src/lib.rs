@@ -13,8 +13,12 @@
 //! | [`computed`] | computes the figures that need no simulation |
 //! | [`fluid`], [`random`] | flows without packets and random numbers, for computed figures |
 //! | [`programs`] | predicts and measures real programs |
-//! | [`figure`] | compares published figures with ours, and describes the differences |
-//! | [`page`] | writes the page of results |
+//! | [`declared`] | tolerances, causes and mechanisms to break, as files declare them |
+//! | [`figure`], [`compared`] | compare published figures with ours, and hold the results |
+//! | [`tolerance`], [`cause`] | what counts as the same, and why a figure differs |
+//! | [`seeds`], [`stored`] | intervals over seeds, and the values of ours that later versions must keep |
+//! | [`breaks`] | breaks mechanisms on purpose, and lists the figures that notice |
+//! | [`page`], [`overview`] | write the page of results, and the table of all figures of the papers |
 //! | [`charts`] | draws the charts of that page, with published points |
 //!
 //! The same version gives the same results of a study on any number of cores. The exceptions are studies that measure
@@ -22,29 +26,39 @@
 #![forbid(unsafe_code)]
 
 pub mod asked;
+pub mod breaks;
+pub mod cause;
 pub mod charts;
+pub mod compared;
 pub mod computed;
 pub mod costs;
+pub mod declared;
 mod error;
 pub mod figure;
 pub mod file;
 pub mod fluid;
 pub mod grid;
+mod judge;
+pub mod overview;
 pub mod page;
 pub mod programs;
 pub mod random;
 pub mod run;
+pub mod seeds;
+pub mod stored;
+pub mod tolerance;
 
+pub use compared::{Compared, Verdict};
 pub use error::StudyError;
-pub use figure::{Compared, Verdict};
 pub use file::{Study, StudyScale};
 pub use run::{Measured, StudyResults};
 
 /// Studies that are built into the program: name and contents of the file.
-const FILES: [(&str, &str); 32] = [
+const FILES: [(&str, &str); 33] = [
     ("edm/scheduler", include_str!("../../../../studies/edm/scheduler.toml")),
     ("edm/table1", include_str!("../../../../studies/edm/table1.toml")),
     ("edm/fig5-cycles", include_str!("../../../../studies/edm/fig5-cycles.toml")),
+    ("edm/failures", include_str!("../../../../studies/edm/failures.toml")),
     ("edm/mac-limits", include_str!("../../../../studies/edm/mac-limits.toml")),
     ("edm/fig6", include_str!("../../../../studies/edm/fig6.toml")),
     ("edm/fig7", include_str!("../../../../studies/edm/fig7.toml")),

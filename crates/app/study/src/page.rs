@@ -2,11 +2,13 @@
 
 use crate::LISTS;
 use crate::charts::charts;
+use crate::compared::{Compared, PublishedTable, Verdict, number};
 use crate::costs::MeasuredCosts;
-use crate::figure::{Compared, PublishedTable, Verdict, number};
 use crate::file::{Kind, Study};
+use crate::overview::overview;
 use crate::programs::tables;
 use crate::run::StudyResults;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// A study with its results.
@@ -22,9 +24,13 @@ pub struct StudyOutcome<'a> {
 pub const PICTURES: &str = "pictures/studies";
 
 /// Returns the page of results. The page has no date, so that the same results give the same page. It names `machine` only if all
-/// studies measure the machine.
-pub fn markdown(done: &[StudyOutcome], machine: &str) -> String {
+/// studies measure the machine. If it has all of `studies` that can be simulated, it opens with the table of all figures of the papers.
+pub fn markdown(studies: &[Study], done: &[StudyOutcome], machine: &str) -> String {
     let mut text = if done.iter().all(|done| done.study.measured) { measured(machine) } else { simulated() };
+    let is_done = |study: &Study| study.measured || done.iter().any(|done| done.study.name == study.name);
+    if !studies.is_empty() && studies.iter().all(is_done) {
+        text += &overview(studies, done);
+    }
     let mut paper = "";
     for done in done {
         let next = done.study.name.split('/').next().unwrap_or_default();
@@ -46,8 +52,7 @@ fn simulated() -> String {
          unrack {}; the files in [studies/](../../studies) define the runs. Means are over all messages, and each \
          message's time is over that of the same message alone on the same fabric, unless a figure says \
          otherwise.\n\n\
-         `exact` must be met to the digit given, `bound` is a limit to keep, `shape` is a ratio or an order that \
-         should come out. A verdict in bold is one that did not.\n\n\
+         {VERDICTS}\n\n\
          What depends on the machine is not here, and run by name: DDC's programs (`make studies-programs`, on \
          [a page of their own](studies-measured.md)), R2C2's figs. 7 (a rack of threads beside the simulator) and 8 (what computing \
          rates takes), `unrack study run r2c2/fig7 r2c2/fig8`, and the check of predictions by the kernel's swap, as root \
@@ -62,12 +67,19 @@ fn measured(machine: &str) -> String {
         "# Measured studies\n\n\
          What papers published, beside what one machine gave: {machine}. Written by `unrack study run` with the names below, unrack {}; \
          the files in [studies/](../../studies) define the runs. Behind a value is its 95 % interval, where there is one.\n\n\
-         `shape` is a ratio, an order or a limit that should come out, `context` what cannot be missed, since conditions differ too much or the \
-         paper does not state it. A verdict in bold is one that did not come out. What is simulated only is on \
+         {VERDICTS} What is simulated only is on \
          [the page of all studies](studies.md).\n",
         env!("CARGO_PKG_VERSION")
     )
 }
+
+/// Explanation of kinds and verdicts, for both pages.
+const VERDICTS: &str = "\
+`exact` must be met to the digits given, `bound` is a limit to keep, `shape` is a ratio or an order that should come out within a \
+tolerance, and `context` is what cannot be missed, because conditions differ too much or the paper does not state it. A row is *met*, \
+or *explained* if a run without the cause that is named removes at least half of the difference, or **open**: missed without a \
+demonstrated cause, which makes the run fail. A row that *cannot fail* (arithmetic, or a constant compared with itself) is not counted. \
+The rules of each study are below its table.";
 
 fn one(text: &mut String, StudyOutcome { study, results, figures, costs }: &StudyOutcome) {
     let _ = write!(
@@ -91,17 +103,19 @@ fn one(text: &mut String, StudyOutcome { study, results, figures, costs }: &Stud
         );
         plain.iter().for_each(|figure| row(text, figure, costs.is_some()));
     }
+    rules(text, figures);
     for figure in *figures {
         if let Some(table) = &figure.table {
             let _ = write!(
                 text,
-                "\n**{}** ({}; {}): published, ours.\n\n",
+                "\n**{}** ({}; {}): published, ours; {}.\n\n",
                 figure.what,
                 kind(figure.kind),
-                figure.source
+                figure.source,
+                verdict(figure.verdict)
             );
             cells(text, table, study);
-            let _ = write!(text, "\n{}\n", figure.sentence);
+            let _ = write!(text, "\n{} {}\n", figure.sentence, changed(figure));
         }
     }
     if !results.programs.is_empty() {
@@ -111,10 +125,44 @@ fn one(text: &mut String, StudyOutcome { study, results, figures, costs }: &Stud
         let _ = write!(text, "\n![{}]({PICTURES}/{}.svg)\n", figure.title, figure.id);
     }
     unfinished(text, results);
+    never_acted(text, results);
+}
+
+/// Writes what decides whether the rows of a study are met, each rule with the rows for which it holds, and the number of rows by
+/// verdict.
+fn rules(text: &mut String, figures: &[Compared]) {
+    let mut rules: Vec<(&str, Vec<&str>)> = Vec::new();
+    for figure in figures {
+        match rules.iter_mut().find(|(rule, _)| *rule == figure.rule) {
+            Some((_, rows)) => rows.push(&figure.what),
+            None => rules.push((&figure.rule, vec![&figure.what])),
+        }
+    }
+    let count = |of: Verdict| figures.iter().filter(|figure| figure.verdict == of).count();
+    let counts = [
+        (count(Verdict::Met), "met"),
+        (count(Verdict::Explained), "explained by a run"),
+        (count(Verdict::Missed), "open"),
+        (count(Verdict::CannotFail), "not counted, because they cannot fail"),
+    ];
+    let said = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+    let said = said.collect::<Vec<_>>().join(", ");
+    if !said.is_empty() {
+        let _ = write!(text, "\nRows: {said}.\n");
+    }
+    text.push('\n');
+    let usual = rules.iter().map(|(_, rows)| rows.len()).max();
+    for (rule, rows) in &rules {
+        // The most frequent rule needs no list of its rows.
+        let whole = Some(rows.len()) == usual && usual > Some(3);
+        let of = if whole { "most rows".into() } else { rows.join("; ") };
+        let _ = writeln!(text, "- {rule} ({of})");
+    }
 }
 
 fn row(text: &mut String, figure: &Compared, with_costs: bool) {
-    let Compared { what, published, ours, sentence, unit, source, .. } = figure;
+    let Compared { what, published, ours, unit, source, .. } = figure;
+    let sentence = [figure.sentence.as_str(), changed(figure)].join(" ");
     let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
     let shown = |value: &str| if value.is_empty() { "–".to_string() } else { format!("{value}{unit}") };
     let (published, mut ours) = (shown(published), shown(ours));
@@ -125,10 +173,19 @@ fn row(text: &mut String, figure: &Compared, with_costs: bool) {
     }
     let _ = writeln!(
         text,
-        "| {what} ({source}) | {} | {published} | {ours} | {} | {sentence} |",
+        "| {what} ({source}) | {} | {published} | {ours} | {} | {} |",
         kind(figure.kind),
-        verdict(figure.verdict)
+        verdict(figure.verdict),
+        sentence.trim()
     );
+}
+
+/// Returns what the page says of a figure whose value is not the stored one.
+fn changed(figure: &Compared) -> &'static str {
+    match &figure.stored {
+        Some(stored) if !stored.held => "**Our value has left its stored band.**",
+        _ => "",
+    }
 }
 
 fn cells(text: &mut String, table: &PublishedTable, study: &Study) {
@@ -150,6 +207,27 @@ fn cells(text: &mut String, table: &PublishedTable, study: &Study) {
             let _ = write!(text, " {}, {} |", cell(published), cell(row.ours[column]));
         }
         text.push('\n');
+    }
+}
+
+/// Adds the settings that never acted: one line for each kind of note of a fabric, with the number of its points.
+fn never_acted(text: &mut String, results: &StudyResults) {
+    let mut kinds: BTreeMap<(String, String), (String, usize)> = BTreeMap::new();
+    let mut all: BTreeMap<String, usize> = BTreeMap::new();
+    for point in &results.points {
+        let fabric = point.labels.get("fabric").cloned().unwrap_or_default();
+        *all.entry(fabric.clone()).or_default() += 1;
+        for note in point.notes() {
+            kinds.entry((fabric.clone(), note.key)).or_insert((note.text, 0)).1 += 1;
+        }
+    }
+    if kinds.is_empty() {
+        return;
+    }
+    text.push_str("\nSettings that never acted, with the note of the first point:\n\n");
+    for ((fabric, key), (note, count)) in &kinds {
+        let of = all.get(fabric).copied().unwrap_or_default();
+        let _ = writeln!(text, "- {fabric}, {count} of {of} points: {note} [{key}]");
     }
 }
 
@@ -185,7 +263,9 @@ fn kind(kind: Kind) -> &'static str {
 fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Met => "met",
-        Verdict::Missed => "**missed**",
+        Verdict::CannotFail => "cannot fail",
+        Verdict::Missed => "**open**",
+        Verdict::Explained => "explained",
         Verdict::Stated => "differs",
         Verdict::Alone => "–",
         Verdict::LeftOut => "not in a quick run",
@@ -198,14 +278,13 @@ fn verdict(verdict: Verdict) -> &'static str {
 mod tests {
     use super::*;
     use crate::run::Measured;
-    use std::collections::BTreeMap;
 
     #[test]
     fn what_did_not_finish_is_said_and_whether_it_was_cut_off() {
         let of = |summary| {
             let labels = BTreeMap::from([("fabric".into(), "tcp".into())]);
             let (grid, scenario_hash) = ("loads".into(), String::new());
-            let points = vec![Measured { grid, labels, scenario_hash, summary }];
+            let points = vec![Measured { grid, labels, scenario_hash, summary, seeds: Vec::new() }];
             let mut text = String::new();
             unfinished(&mut text, &StudyResults { study: "test".into(), points, programs: Vec::new() });
             text

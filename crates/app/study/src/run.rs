@@ -3,13 +3,14 @@
 
 use crate::error::StudyError;
 use crate::file::{Study, StudyScale};
-use crate::grid::{LONGEST, ReadyPoint, points};
+use crate::grid::{LONGEST, ReadyPoint, StudyPoint, points};
 use crate::programs::ProgramFound;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use unrack_grid::{GridWatch, PointProgress, RunPoint};
 use unrack_record::KeptPoints;
+use unrack_sim::Summary;
 use unrack_sim::run::Ending;
 use unrack_sim::scenario::excluded;
 
@@ -22,6 +23,9 @@ pub struct Measured {
     /// Summary of the run, and the additional results that [`ExtraResults`](crate::asked::ExtraResults) requests. If the run reached the
     /// limit of simulated time, `cut_off` has that time.
     pub summary: serde_json::Value,
+    /// Summaries of the same point with other seeds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub seeds: Vec<serde_json::Value>,
 }
 
 /// Results of one study, in the order of its file.
@@ -44,24 +48,56 @@ pub fn run(
     threads: NonZeroUsize,
     watch: &impl GridWatch,
 ) -> Result<Vec<StudyResults>, StudyError> {
-    let of_study = |study: &Study| points(study, scale).into_iter().map(|point| point.ready(study)).collect();
-    let ready: Vec<Vec<ReadyPoint>> = studies.iter().map(of_study).collect::<Result<_, StudyError>>()?;
-    let counts: Vec<usize> = ready.iter().map(Vec::len).collect();
+    run_seeds(studies, (scale, 1), kept, threads, watch)
+}
+
+/// Runs studies like [`run`], with this number of seeds: that of the scenario, and others. Grids with an axis of seeds run once.
+///
+/// # Errors
+/// The errors of [`run`].
+pub fn run_seeds(
+    studies: &[Study],
+    (scale, seeds): (StudyScale, u32),
+    kept: &KeptPoints,
+    threads: NonZeroUsize,
+    watch: &impl GridWatch,
+) -> Result<Vec<StudyResults>, StudyError> {
+    let of = |study: &Study| {
+        points(study, scale).into_iter().flat_map(|point| point.seeds(study, seeds)).collect()
+    };
+    run_points(studies.iter().map(|study| (study, of(study))).collect(), kept, threads, watch)
+}
+
+/// Runs these points of studies. Consecutive points that differ only in their seed are one result.
+pub(crate) fn run_points(
+    runs: Vec<(&Study, Vec<StudyPoint>)>,
+    kept: &KeptPoints,
+    threads: NonZeroUsize,
+    watch: &impl GridWatch,
+) -> Result<Vec<StudyResults>, StudyError> {
+    let names: Vec<(&str, usize)> =
+        runs.iter().map(|(study, points)| (&study.name[..], points.len())).collect();
+    let ready =
+        runs.into_iter().flat_map(|(study, points)| points.into_iter().map(move |point| point.ready(study)));
     // Run the points of all studies together, so that no core is idle at the end of each study.
-    let ready: Vec<ReadyPoint> = ready.into_iter().flatten().collect();
+    let ready: Vec<ReadyPoint> = ready.collect::<Result<_, StudyError>>()?;
     let summaries = unrack_grid::run(&ready, kept, threads, watch)?;
-    let mut measured = ready.into_iter().zip(summaries).map(|(ready, summary)| Measured {
-        grid: ready.point.grid,
-        labels: ready.point.labels,
-        scenario_hash: ready.scenario_hash,
-        summary,
-    });
-    let results = studies.iter().zip(counts).map(|(study, count)| StudyResults {
-        study: study.name.clone(),
-        points: measured.by_ref().take(count).collect(),
-        programs: Vec::new(),
-    });
-    Ok(results.collect())
+    let mut done = ready.into_iter().zip(summaries);
+    let mut results = Vec::new();
+    for (study, count) in names {
+        let mut points: Vec<Measured> = Vec::new();
+        for (ReadyPoint { point, scenario_hash, .. }, summary) in done.by_ref().take(count) {
+            match points.last_mut() {
+                Some(first) if point.is_other_seed => first.seeds.push(summary),
+                _ => {
+                    let (grid, labels) = (point.grid, point.labels);
+                    points.push(Measured { grid, labels, scenario_hash, summary, seeds: Vec::new() });
+                }
+            }
+        }
+        results.push(StudyResults { study: study.into(), points, programs: Vec::new() });
+    }
+    Ok(results)
 }
 
 impl RunPoint for ReadyPoint {
@@ -84,7 +120,9 @@ impl RunPoint for ReadyPoint {
             error: error.in_scenario(&self.scenario),
         })?;
         let excluded = excluded(&self.scenario, &done.run);
-        let mut summary = serde_json::to_value(done.summary(excluded)).expect("plain numbers and texts");
+        let notes = unrack_sim::notes(&self.scenario, &self.setup, &done);
+        let summary = Summary { notes, ..done.summary(excluded) };
+        let mut summary = serde_json::to_value(summary).expect("plain numbers and texts");
         let object = summary.as_object_mut().expect("a summary is an object");
         if done.run.ending == Ending::TimeLimit {
             object.insert("cut_off".into(), LONGEST.to_string().into());

@@ -4,9 +4,10 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use unrack_grid::runner::cores;
 use unrack_record::{Build, KeptPoints};
+use unrack_study::breaks::check;
 use unrack_study::charts::charts;
 use unrack_study::page::{StudyOutcome, markdown};
-use unrack_study::run::run;
+use unrack_study::run::{run, run_seeds};
 use unrack_study::{Compared, Study, StudyResults, StudyScale, Verdict, all, computed, figure};
 use unrack_testing::TestFolder;
 
@@ -34,7 +35,13 @@ fn misspelt_values_are_not_measured(study: &Study, results: &StudyResults, compu
             None => wrong.figures[n].select.value.push('x'),
         }
         let wrong = &figure::compare(&wrong, results, computed, StudyScale::Quick)[n];
-        assert!(figure::fails(wrong), "{}: {}: {:?}", study.name, right.what, wrong.verdict);
+        assert!(
+            figure::fails(wrong, StudyScale::Quick),
+            "{}: {}: {:?}",
+            study.name,
+            right.what,
+            wrong.verdict
+        );
     }
 }
 
@@ -90,7 +97,8 @@ fn every_study_runs_and_keeps_what_must_be_kept() {
         let computed = computed::figures(&study.name, StudyScale::Quick);
         let figures = figure::compare(study, results, &computed, StudyScale::Quick);
         misspelt_values_are_not_measured(study, results, &computed);
-        let failed: Vec<&Compared> = figures.iter().filter(|compared| figure::fails(compared)).collect();
+        let fails = |compared: &&Compared| figure::fails(compared, StudyScale::Quick);
+        let failed: Vec<&Compared> = figures.iter().filter(fails).collect();
         assert!(failed.is_empty(), "{}: {failed:?}", study.name);
         assert!(figures.iter().any(|figure| figure.verdict != Verdict::LeftOut), "{}", study.name);
         for point in &results.points {
@@ -104,13 +112,49 @@ fn every_study_runs_and_keeps_what_must_be_kept() {
             );
         }
         assert_eq!(charts(study, results).len(), study.charts.len());
-        let page = markdown(&[StudyOutcome { study, results, figures: &figures, costs: None }], "a machine");
+        let page =
+            markdown(&[], &[StudyOutcome { study, results, figures: &figures, costs: None }], "a machine");
         let all_finished = results.points.iter().all(|point| point.summary["unfinished"].is_null());
         let says = page.contains("did not finish") || page.contains("Cut off after");
         assert_eq!(says, !all_finished, "{page}");
         let names = figures.iter().all(|figure| page.contains(&figure.what));
         assert!(names && page.contains(&format!("## {}", study.name)), "{page}");
     }
+}
+
+/// Each study that is simulated or computed has a row that notices if a mechanism is broken.
+#[test]
+fn every_study_notices_a_broken_mechanism() {
+    let desk = TestFolder::new("breaks");
+    let studies: Vec<_> = all().unwrap().into_iter().filter(|study| !study.measured).collect();
+    let checked = check(&studies, StudyScale::Quick, &points_of(&desk, "this"), cores(), &()).unwrap();
+    let blind: Vec<_> = checked.iter().filter(|study| !study.notices()).collect();
+    assert!(checked.len() == studies.len() && blind.is_empty(), "{blind:?}");
+}
+
+/// A break that changes nothing is noticed by no row.
+#[test]
+fn a_break_that_breaks_nothing_is_not_noticed() {
+    let desk = TestFolder::new("no-break");
+    let mut study = study("ddc/table4");
+    study.breaks.truncate(1);
+    study.breaks[0].set = vec!["seed=1".into()];
+    let checked = check(&[study], StudyScale::Quick, &points_of(&desk, "this"), cores(), &()).unwrap();
+    assert!(!checked[0].notices() && checked[0].breaks[0].rows > 0, "{checked:?}");
+}
+
+/// Other seeds are other runs, and the first is that of the scenario.
+#[test]
+fn seeds_are_run_beside_the_first() {
+    let desk = TestFolder::new("seeds");
+    let mut study = study("r2c2/fig17");
+    study.grids[0].quick.set = vec!["workload.messages=50".into(), "workload.warm_up=5".into()];
+    let kept = points_of(&desk, "this");
+    let one = run(&[study.clone()], StudyScale::Quick, &kept, cores(), &()).unwrap();
+    let three = run_seeds(&[study], (StudyScale::Quick, 3), &kept, cores(), &()).unwrap();
+    let by_seed = three[0].by_seed();
+    assert_eq!((by_seed.len(), &by_seed[0].points), (3, &one[0].points));
+    assert!(by_seed[0] != by_seed[1] && by_seed[1] != by_seed[2]);
 }
 
 #[test]

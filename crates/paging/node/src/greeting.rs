@@ -14,6 +14,8 @@ pub struct NodeTerms {
     pub extent_pages: u32,
     /// Silence in milliseconds after which a session is ended; 0 means never.
     pub silence_ms: u32,
+    /// Random number of the node; 0: none.
+    pub identity: u64,
 }
 
 impl NodeTerms {
@@ -50,6 +52,7 @@ impl NodeTerms {
             extent_pages: self.extent_pages,
             share: self.shares.each(),
             silence_ms: self.silence_ms,
+            identity: self.identity,
         }
     }
 }
@@ -61,7 +64,13 @@ mod tests {
     #[test]
     fn each_reason_to_refuse_is_named() {
         let shares = PeerShares::new(12, 8);
-        let terms = NodeTerms { shares, transport: PageTransport::Stream, extent_pages: 0, silence_ms: 0 };
+        let terms = NodeTerms {
+            shares,
+            transport: PageTransport::Stream,
+            extent_pages: 0,
+            silence_ms: 0,
+            identity: 0,
+        };
         let [one, two] = [1, 2].map(Peer::User);
         let hello = Hello::new(PageTransport::Stream, 8);
         let status = |hello: Hello, client| terms.greet(&hello, client).0.status;

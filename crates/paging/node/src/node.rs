@@ -8,6 +8,7 @@ use crate::statistics::{NodeCounters, Statistics};
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -148,6 +149,13 @@ impl RunningNode {
     }
 }
 
+/// Returns a random number for a new node; 0 if the kernel gives none, so that clients do not compare it.
+fn identity() -> u64 {
+    let mut bytes = [0; 8];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    read.map_or(0, |()| u64::from_ne_bytes(bytes))
+}
+
 fn accept_all(listener: &Listener, bell: &OwnedFd, common: &Arc<NodeState>) {
     for number in 0.. {
         let socket = match listener {
@@ -183,7 +191,13 @@ impl NodeState {
         };
         let silence_ms = options.silence.map_or(0, |silence| silence.as_millis().min(u32::MAX.into()) as u32);
         Ok(NodeState {
-            terms: NodeTerms { shares: PeerShares::new(pages, share), transport, extent_pages, silence_ms },
+            terms: NodeTerms {
+                shares: PeerShares::new(pages, share),
+                transport,
+                extent_pages,
+                silence_ms,
+                identity: identity(),
+            },
             counters: Arc::default(),
             silence: options.silence,
             keys,

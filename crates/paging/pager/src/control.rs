@@ -9,7 +9,9 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Magic number of the file; it includes the version of the layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"unrack\0\x07");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"unrack\0\x08");
+/// Maximum number of memory nodes of a run.
+pub const MOST_NODES: usize = 8;
 /// Number of process slots, which is the maximum number of processes that a run can have at a time.
 pub const SLOTS: usize = 1024;
 /// Environment variable with the path of the control file.
@@ -37,6 +39,8 @@ pub struct ControlHead {
     /// processes of the run has changed: [`ControlHead::generation`].
     pub departed: AtomicU32,
     pub message: [AtomicU64; 64],
+    /// What the run got from each memory node, in the order of [`PagerSettings::nodes`].
+    pub node_counts: [NodeCounts; MOST_NODES],
     pub slots: [ProcessSlot; SLOTS],
 }
 
@@ -63,13 +67,6 @@ pub struct PagerSettings {
     pub seed: AtomicU64,
     /// Start of the run (monotonic ns).
     pub start_ns: AtomicU64,
-    /// Kind of remote memory: 0 a private arena, 1 a node over TCP, 2 a node over shared memory, 3 a node over TCP with encryption by
-    /// `unrack run`.
-    pub backend: AtomicU32,
-    /// IPv4 address of the memory node.
-    pub node_address: AtomicU32,
-    /// TCP port of the memory node.
-    pub node_port: AtomicU32,
     /// 1: `unrack` holds a lock on this file as long as it lives.
     pub is_locked: AtomicU32,
     /// 1: pagers of borrowed memory give it back.
@@ -86,8 +83,79 @@ pub struct PagerSettings {
     /// Longest time in ns that the memory node may be silent. `unrack` enforces it during the run; a pager enforces it while it waits for
     /// the node's greeting.
     pub patience_ns: AtomicU64,
-    /// Path of the memory node's socket for shared memory, or of the socket of `unrack run`; the path ends at the first zero byte.
-    pub node_path: [AtomicU64; 16],
+    /// Longest time in ns that a node of a mirror may be silent while another one answers.
+    pub spare_patience_ns: AtomicU64,
+    /// 1: each page is stored at every memory node; 0: at one of them.
+    pub is_mirrored: AtomicU32,
+    /// Places of the memory nodes. Without any, remote pages are in a private arena.
+    pub nodes: [NodePlace; MOST_NODES],
+}
+
+/// Place of a memory node.
+#[repr(C)]
+#[derive(Default)]
+pub struct NodePlace {
+    /// 0: no node, 1: a node over TCP, 2: a node over shared memory, 3: a node over TCP with encryption by `unrack run`.
+    pub kind: AtomicU32,
+    /// IPv4 address.
+    pub address: AtomicU32,
+    /// TCP port.
+    pub port: AtomicU32,
+    /// Path of the node's socket for shared memory, or of the socket of `unrack run`; the path ends at the first zero byte.
+    pub path: [AtomicU64; 16],
+}
+
+/// What all processes of a run together got from one memory node.
+#[repr(C)]
+#[derive(Debug)]
+pub struct NodeCounts {
+    /// Number of pages that were loaded from the node.
+    pub loaded: AtomicU64,
+    /// Number of pages that were stored at the node.
+    pub stored: AtomicU64,
+    /// Time in ns during which the node owed pages to a process, summed over the processes.
+    pub busy_ns: AtomicU64,
+    /// Number of sessions that lost the node and went on with another one.
+    lost: AtomicU32,
+    reason_len: AtomicU32,
+    reason: [AtomicU64; 32],
+}
+
+impl NodeCounts {
+    /// Makes counts that are not in the control file.
+    pub const fn new() -> NodeCounts {
+        NodeCounts {
+            loaded: AtomicU64::new(0),
+            stored: AtomicU64::new(0),
+            busy_ns: AtomicU64::new(0),
+            lost: AtomicU32::new(0),
+            reason_len: AtomicU32::new(0),
+            reason: [const { AtomicU64::new(0) }; 32],
+        }
+    }
+
+    /// Records that a session lost the node and goes on without it. If several sessions lost it, the first reason stays.
+    pub fn lose(&self, reason: &str) {
+        if self.lost.fetch_add(1, Relaxed) == 0 {
+            store_text(&self.reason, &self.reason_len, reason);
+        }
+    }
+
+    /// Returns whether a session has lost the node.
+    pub fn is_lost(&self) -> bool {
+        self.lost.load(Relaxed) != 0
+    }
+
+    /// Returns the reason for which the first session lost the node; `None` if no session has lost it.
+    pub fn lost(&self) -> Option<String> {
+        load_text(&self.reason, &self.reason_len)
+    }
+}
+
+impl Default for NodeCounts {
+    fn default() -> NodeCounts {
+        NodeCounts::new()
+    }
 }
 
 /// Counts of events, for all processes of a run together.
@@ -169,6 +237,8 @@ pub struct ProcessSlot {
     /// Number of pages of this process that count for other processes, with which it shares them since a fork. Each page that n processes
     /// share counts as one nth for each of them. `unrack` writes the number, because it sees all processes.
     pub shared_pages: AtomicU64,
+    /// 1 + index of the memory node for which the process waits; 0: any of them.
+    pub waits_on: AtomicU32,
 }
 
 /// The process waits for pages that it stored at the node.
@@ -198,6 +268,7 @@ impl ProcessSlot {
             waits_for: AtomicU32::new(0),
             shared_generation: AtomicU32::new(0),
             shared_pages: AtomicU64::new(0),
+            waits_on: AtomicU32::new(0),
         }
     }
 }
@@ -249,6 +320,7 @@ impl ControlHead {
         slot.remote_pages.store(0, Relaxed);
         slot.oldest_ns.store(u64::MAX, Relaxed);
         slot.waited_ns.store(0, Relaxed);
+        slot.waits_on.store(0, Relaxed);
         slot.shared_generation.store(0, Relaxed);
         Some(found)
     }
@@ -274,13 +346,7 @@ impl ControlHead {
         if self.failed.compare_exchange(0, status, Relaxed, Relaxed).is_err() {
             return;
         }
-        let bytes = &text.as_bytes()[..text.len().min(self.message.len() * 8)];
-        for (word, chunk) in self.message.iter().zip(bytes.chunks(8)) {
-            let mut padded = [0u8; 8];
-            padded[..chunk.len()].copy_from_slice(chunk);
-            word.store(u64::from_le_bytes(padded), Relaxed);
-        }
-        self.message_len.store(bytes.len() as u32, core::sync::atomic::Ordering::Release);
+        store_text(&self.message, &self.message_len, text);
     }
 
     /// Returns whether the recorded reason comes from [`ControlHead::fail_lacking`].
@@ -290,10 +356,26 @@ impl ControlHead {
 
     /// Returns the reason that [`ControlHead::fail`] recorded.
     pub fn failure(&self) -> Option<String> {
-        let len = self.message_len.load(core::sync::atomic::Ordering::Acquire) as usize;
-        let bytes: Vec<u8> = self.message.iter().flat_map(|word| word.load(Relaxed).to_le_bytes()).collect();
-        (len > 0).then(|| String::from_utf8_lossy(&bytes[..len.min(bytes.len())]).into_owned())
+        load_text(&self.message, &self.message_len)
     }
+}
+
+/// Stores a text in words, as far as it fits. Its length is stored last, so that a reader never sees a part of the text.
+fn store_text(words: &[AtomicU64], len: &AtomicU32, text: &str) {
+    let bytes = &text.as_bytes()[..text.len().min(words.len() * 8)];
+    for (word, chunk) in words.iter().zip(bytes.chunks(8)) {
+        let mut padded = [0u8; 8];
+        padded[..chunk.len()].copy_from_slice(chunk);
+        word.store(u64::from_le_bytes(padded), Relaxed);
+    }
+    len.store(bytes.len() as u32, core::sync::atomic::Ordering::Release);
+}
+
+/// Returns the text that [`store_text`] stored; `None` if there is none.
+fn load_text(words: &[AtomicU64], len: &AtomicU32) -> Option<String> {
+    let len = len.load(core::sync::atomic::Ordering::Acquire) as usize;
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.load(Relaxed).to_le_bytes()).collect();
+    (len > 0).then(|| String::from_utf8_lossy(&bytes[..len.min(bytes.len())]).into_owned())
 }
 
 /// Exit statuses: of a failure during the run, and of a program that lacks a requirement.
@@ -316,9 +398,9 @@ mod tests {
 
     /// The pager and the command may be of different builds. Therefore a change of the layout needs another number in [`MAGIC`].
     #[test]
-    fn the_layout_of_version_7_stays() {
+    fn the_layout_of_version_8_stays() {
         use core::mem::offset_of;
-        assert_eq!(MAGIC.to_le_bytes(), *b"unrack\0\x07");
+        assert_eq!(MAGIC.to_le_bytes(), *b"unrack\0\x08");
         let head = [
             offset_of!(ControlHead, magic),
             offset_of!(ControlHead, settings),
@@ -326,11 +408,21 @@ mod tests {
             offset_of!(ControlHead, downlink_free_ns),
             offset_of!(ControlHead, slots_used),
             offset_of!(ControlHead, message),
+            offset_of!(ControlHead, node_counts),
             offset_of!(ControlHead, slots),
             size_of::<ControlHead>(),
         ];
-        let sizes = [size_of::<PagerSettings>(), size_of::<PagerCounts>(), size_of::<ProcessSlot>()];
-        assert_eq!((head, sizes), ([0, 8, 256, 424, 440, 464, 976, 58_320], [248, 168, 56]));
+        let sizes = [
+            size_of::<PagerSettings>(),
+            size_of::<PagerCounts>(),
+            size_of::<NodePlace>(),
+            size_of::<NodeCounts>(),
+            size_of::<ProcessSlot>(),
+        ];
+        assert_eq!(
+            (head, sizes),
+            ([0, 8, 1280, 1448, 1464, 1488, 2000, 4304, 69_840], [1272, 168, 144, 288, 64])
+        );
     }
 
     #[test]
@@ -341,6 +433,15 @@ mod tests {
         control.fail_lacking("later");
         assert!(!control.is_lacking());
         assert_eq!(control.failure().unwrap(), "the memory node at 127.0.0.1:7000 closed the connection");
+    }
+
+    #[test]
+    fn the_first_reason_for_which_a_node_was_lost_stays() {
+        let counts = NodeCounts::new();
+        assert_eq!((counts.is_lost(), counts.lost()), (false, None));
+        counts.lose("the memory node at 10.0.0.2:7000 closed the connection");
+        counts.lose("later");
+        assert_eq!(counts.lost().unwrap(), "the memory node at 10.0.0.2:7000 closed the connection");
     }
 
     #[test]

@@ -3,7 +3,6 @@
 //!
 //! The client polls without sleeping, like a pager that waits for a fetch. The memory node runs in this process too.
 
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use unrack_basis::PAGE;
 use unrack_keys::folder::trust;
@@ -53,9 +52,8 @@ fn measure(policy: &EncryptionPolicy) -> [f64; 3] {
 /// Returns the address to which a pager would connect.
 fn address(place: &MemoryNode) -> Address {
     let control = Control::default();
-    control.limit_pages.store(0, Relaxed);
-    place.tell(&control);
-    control.node().expect("just told")
+    place.tell(&control.nodes[0]);
+    control.addresses().remove(0)
 }
 
 /// Stores or loads all pages.

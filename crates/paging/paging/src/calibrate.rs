@@ -91,7 +91,7 @@ pub fn calibrate(mode: FaultMode, until: Option<Instant>) -> Result<Calibration,
         calibration: Calibration { mode, ..Calibration::default() },
         seed: 0,
         capture: None,
-        node: None,
+        nodes: None,
         output: OutputTarget::File(answer.clone()),
         until,
     };

@@ -6,7 +6,7 @@
 
 use crate::PagingError;
 use crate::folder::ScratchFolder;
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddrV4, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -119,34 +119,84 @@ fn pump(near: &UnixStream, far: &mut Wire) -> io::Result<()> {
     near.set_nonblocking(true)?;
     far.socket().set_nonblocking(true)?;
     let (mut up, mut down) = (Buffer::new(), Buffer::new());
-    let mut near = near;
-    loop {
-        let mut moved = up.fill(&mut near)?;
-        moved |= up.drain(far)?;
-        moved |= down.fill(far)?;
-        moved |= down.drain(&mut near)?;
-        if up.is_over() || down.is_over() {
-            return Ok(());
+    let (mut near, mut lookout) = (near, Lookout::default());
+    while !up.is_over() && !down.is_over() {
+        let has_unread = far.has_unread() && down.has_room();
+        let ready = if has_unread { ReadySockets::default() } else { lookout.wait(near, far, &up, &down)? };
+        // Only sockets with data are read, and only once, because each read in vain costs a system call.
+        if ready.near {
+            up.fill(&mut near)?;
         }
-        if !moved && !far.has_unread() {
-            wait(near, far, &up, &down)?;
+        up.drain(far)?;
+        if ready.far || has_unread {
+            down.fill(far)?;
         }
+        down.drain(&mut near)?;
+    }
+    Ok(())
+}
+
+/// Sockets that have data to read.
+#[derive(Default)]
+struct ReadySockets {
+    near: bool,
+    far: bool,
+}
+
+/// Waits for data. While data arrive often, it polls without sleeping and yields the core to other threads meanwhile, because waking a
+/// sleeping core takes longer than encrypting a page.
+#[derive(Default)]
+struct Lookout {
+    is_soon: bool,
+}
+
+/// Time for which a wait polls before it sleeps, and longest wait after which data count as frequent. The memory node has the same times
+/// for its reads.
+const LOOK: Duration = Duration::from_micros(60);
+const SOON: Duration = Duration::from_micros(200);
+
+impl Lookout {
+    fn wait(
+        &mut self,
+        near: &UnixStream,
+        far: &Wire,
+        up: &Buffer,
+        down: &Buffer,
+    ) -> io::Result<ReadySockets> {
+        let flags = |reads: bool, writes: bool| {
+            let mut flags = PollFlags::empty();
+            flags.set(PollFlags::IN, reads);
+            flags.set(PollFlags::OUT, writes);
+            flags
+        };
+        let near_flags = flags(up.has_room(), !down.is_empty());
+        let far_flags = flags(down.has_room(), !up.is_empty() || far.has_unsent());
+        let mut both = [PollFd::new(near, near_flags), PollFd::new(&**far.socket(), far_flags)];
+        let started = Instant::now();
+        let mut ready = 0;
+        while self.is_soon && ready == 0 && started.elapsed() < LOOK {
+            ready = poll(&mut both, Some(&AT_ONCE))?;
+            if ready == 0 {
+                std::thread::yield_now();
+            }
+        }
+        if ready == 0 {
+            poll(&mut both, None)?;
+        }
+        self.is_soon = started.elapsed() < SOON;
+        // A socket that has ended is readable too: the read tells how it ended.
+        let is_ready =
+            |socket: &PollFd| socket.revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR);
+        Ok(ReadySockets { near: is_ready(&both[0]), far: is_ready(&both[1]) })
     }
 }
 
-fn wait(near: &UnixStream, far: &Wire, up: &Buffer, down: &Buffer) -> io::Result<()> {
-    let flags = |reads: bool, writes: bool| {
-        let mut flags = PollFlags::empty();
-        flags.set(PollFlags::IN, reads);
-        flags.set(PollFlags::OUT, writes);
-        flags
-    };
-    let near_flags = flags(up.has_room(), !down.is_empty());
-    let far_flags = flags(down.has_room(), !up.is_empty() || far.has_unsent());
-    let mut both = [PollFd::new(near, near_flags), PollFd::new(&**far.socket(), far_flags)];
-    match rustix::event::poll(&mut both, None) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(errno) => Err(errno.into()),
+const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
+fn poll(sockets: &mut [PollFd], timeout: Option<&Timespec>) -> io::Result<usize> {
+    match rustix::event::poll(sockets, timeout) {
+        Err(rustix::io::Errno::INTR) => Ok(0),
+        other => Ok(other?),
     }
 }
 
@@ -177,40 +227,37 @@ impl Buffer {
         self.ended && self.is_empty()
     }
 
-    /// Reads the bytes that have arrived. Returns whether there were any.
-    fn fill(&mut self, from: &mut impl Read) -> io::Result<bool> {
-        let mut any = false;
-        while self.has_room() {
-            match from.read(&mut self.bytes[self.end..]) {
-                Ok(0) => self.ended = true,
-                Ok(count) => self.end += count,
-                Err(error) if is_early(&error) => break,
-                // A peer that was killed resets the connection without a closing message.
-                Err(error) if is_end(&error) => self.ended = true,
-                Err(error) => return Err(error),
-            }
-            any = true;
+    /// Reads bytes that have arrived, if there is room.
+    fn fill(&mut self, from: &mut impl Read) -> io::Result<()> {
+        if !self.has_room() {
+            return Ok(());
         }
-        Ok(any)
+        match from.read(&mut self.bytes[self.end..]) {
+            Ok(0) => self.ended = true,
+            Ok(count) => self.end += count,
+            Err(error) if is_early(&error) => {}
+            // A peer that was killed resets the connection without a closing message.
+            Err(error) if is_end(&error) => self.ended = true,
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
-    /// Writes the buffered bytes. Returns whether any were written.
-    fn drain(&mut self, to: &mut impl Write) -> io::Result<bool> {
-        let mut any = false;
+    /// Writes the buffered bytes, as far as there is room at the other end.
+    fn drain(&mut self, to: &mut impl Write) -> io::Result<()> {
         while !self.is_empty() {
             match to.write(&self.bytes[self.start..self.end]) {
                 Ok(count) => self.start += count,
                 Err(error) if is_early(&error) => break,
                 Err(error) => return Err(error),
             }
-            any = true;
         }
         if self.is_empty() {
             (self.start, self.end) = (0, 0);
         }
         match to.flush() {
             Err(error) if !is_early(&error) => Err(error),
-            _ => Ok(any),
+            _ => Ok(()),
         }
     }
 }

@@ -52,6 +52,7 @@ mod local;
 mod machine;
 mod measure;
 mod memory_node;
+mod memory_nodes;
 mod placeholder;
 mod proc;
 mod program;
@@ -81,7 +82,8 @@ pub use machine::{
     COPY_VARIABLE, PRELOAD_VARIABLE, check_borrowing, check_fast, check_machine, lost_on_this_kernel,
 };
 pub use measure::{CaptureTo, RunReport, RunSetup, Tally, measure};
-pub use memory_node::{MemoryNode, RemoteNode};
+pub use memory_node::MemoryNode;
+pub use memory_nodes::{MemoryNodes, NodeTraffic, RemoteNodes};
 pub use placeholder::{Placeholder, become_placeholder};
 pub use program_end::ProgramEnd;
 pub use readings::PROC_VARIABLE;

@@ -10,10 +10,10 @@ use crate::inject::{Injector, Reception};
 use crate::job::{CheckedProgram, OutputTarget};
 use crate::launch::{self, Launch, RunObserver};
 use crate::local::{self, LocalMemory, Unseen};
-use crate::memory_node::{MemoryNode, RemoteNode};
+use crate::memory_nodes::{MemoryNodes, NodeTraffic, RemoteNodes};
 use crate::placeholder::Placeholder;
 use crate::program_end::ProgramEnd;
-use crate::silence::SilenceWarnings;
+use crate::silence::{LossWarnings, SilenceWarnings};
 use crate::trace::AnyHandler;
 use crate::{PagingError, bypass, capture, machine, proc};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -51,8 +51,8 @@ pub struct RunSetup<'a> {
     /// Seed of the random draws, if the delay is drawn.
     pub seed: u64,
     pub capture: Option<CaptureTo<'a>>,
-    /// Memory node that stores the remote pages; `None` if private memory of the program stores them.
-    pub node: Option<RemoteNode<'a>>,
+    /// Memory nodes that store the remote pages; `None` if private memory of the program stores them.
+    pub nodes: Option<RemoteNodes<'a>>,
     pub output: OutputTarget,
     /// Time at which the program is ended if it still runs.
     pub until: Option<Instant>,
@@ -77,6 +77,8 @@ pub struct RunReport {
     pub wall_s: f64,
     pub tally: Tally,
     pub local: LocalMemory,
+    /// What the run got from each memory node.
+    pub nodes: Vec<NodeTraffic>,
     /// Warnings that readers should see before they trust the figures.
     pub warnings: Vec<Warning>,
 }
@@ -185,7 +187,7 @@ pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, Pagi
         ("ASAN_OPTIONS", sanitizer_options()),
     ];
     let _reception = session.reception();
-    let mut watcher = Watcher::new(&session.control, setup.node);
+    let mut watcher = Watcher::new(&session.control, setup.nodes);
     watcher.agent_for = Some(session.spools.path(CONTROL_NAME));
     session.control.settings.start_ns.store(now_ns(), Relaxed);
     let launch = Launch {
@@ -200,7 +202,7 @@ pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, Pagi
         handler: session.handler(job, setup.calibration.mode)?,
     };
     let ended = launch.run(&mut watcher);
-    let ended = ended.map_err(|error| with_cause(error, setup.node.map(|node| node.at)))?;
+    let ended = ended.map_err(|error| with_cause(error, setup.nodes.map(|nodes| nodes.at)))?;
     let threads = session.control.next_thread.load(Relaxed);
     let mut tally = Tally::from_counts(&session.control.counts, threads);
     let local = watcher.unseen.with_counts(&session.control.counts);
@@ -225,7 +227,8 @@ pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, Pagi
         tally.agree_with(&found.rows);
         warnings.extend(found.warning());
     }
-    Ok(RunReport { status: ended.status, wall_s, tally, local, warnings })
+    let nodes = setup.nodes.map(|nodes| nodes.at.traffic(&session.control, wall_s)).unwrap_or_default();
+    Ok(RunReport { status: ended.status, wall_s, tally, local, nodes, warnings })
 }
 
 /// Returns the warning that memory which was to be remote stayed local.
@@ -237,8 +240,8 @@ fn not_away(setup: &RunSetup, local: &LocalMemory, tally: &Tally, wall_s: f64) -
 }
 
 /// Adds the cause to an error. A pager only sees that its encrypted connection closed; this process knows the reason.
-fn with_cause(error: PagingError, node: Option<&MemoryNode>) -> PagingError {
-    match (error, node.and_then(MemoryNode::failure)) {
+fn with_cause(error: PagingError, nodes: Option<&MemoryNodes>) -> PagingError {
+    match (error, nodes.and_then(MemoryNodes::failure)) {
         (PagingError::Failed(text), Some(cause)) => PagingError::Failed(format!("{text} ({cause})")),
         (error, _) => error,
     }
@@ -319,8 +322,8 @@ impl Session {
 fn set(control: &ControlFile, setup: &RunSetup) {
     let settings = &control.settings;
     set_link(control, setup.local, setup.delay, setup.calibration, setup.seed);
-    if let Some(node) = setup.node {
-        node.tell(settings);
+    if let Some(nodes) = setup.nodes {
+        nodes.tell(settings);
     }
     settings.fast.store((setup.calibration.mode == FaultMode::Fast) as u32, Relaxed);
     settings.capture.store(setup.capture.is_some() as u32, Relaxed);
@@ -390,6 +393,7 @@ fn sanitizer_options() -> OsString {
 struct Watcher<'a> {
     control: &'a ControlFile,
     silence: Option<SilenceWarnings<'a>>,
+    losses: Option<LossWarnings<'a>>,
     known: HashMap<u32, KnownProcess>,
     without: BTreeSet<String>,
     /// Names of processes whose pager could not start.
@@ -418,11 +422,11 @@ impl KnownProcess {
 }
 
 impl<'a> Watcher<'a> {
-    fn new(control: &'a ControlFile, node: Option<RemoteNode<'a>>) -> Watcher<'a> {
-        let silence = node.map(SilenceWarnings::new);
+    fn new(control: &'a ControlFile, nodes: Option<RemoteNodes<'a>>) -> Watcher<'a> {
         Watcher {
             control,
-            silence,
+            silence: nodes.map(SilenceWarnings::new),
+            losses: nodes.map(|nodes| LossWarnings::new(nodes.at)),
             known: HashMap::new(),
             without: BTreeSet::new(),
             unpaged: BTreeSet::new(),
@@ -513,7 +517,8 @@ impl<'a> Watcher<'a> {
             names.join(", ")
         );
         let warning = (!names.is_empty()).then(|| Warning::new("not-preloaded", text));
-        warning.into_iter().collect()
+        let losses = self.losses.iter().flat_map(LossWarnings::warnings);
+        warning.into_iter().chain(losses).collect()
     }
 }
 
@@ -533,6 +538,9 @@ impl RunObserver for Watcher<'_> {
             return Err(kind(why));
         }
         self.free_slots_of_the_ended();
+        if let Some(losses) = &mut self.losses {
+            losses.look(self.control);
+        }
         if let Some(silence) = &mut self.silence {
             silence.look(self.control)?;
         }
@@ -612,9 +620,9 @@ mod tests {
             std::os::unix::fs::FileExt::write_all_at(
                 &std::fs::File::options().write(true).open(&path).unwrap(), &noise, 0,
             ).unwrap();
-            let node = "10.0.0.2:7000".parse().unwrap();
-            let node = RemoteNode { at: &node, page_timeout: Duration::from_secs(5) };
-        let mut watcher = Watcher::new(&control, Some(node));
+            let nodes = MemoryNodes::new(vec!["10.0.0.2:7000".parse().unwrap()], false).unwrap();
+            let nodes = RemoteNodes { at: &nodes, page_timeout: Duration::from_secs(5) };
+            let mut watcher = Watcher::new(&control, Some(nodes));
             // Any result is acceptable. The test only checks that the call returns.
             let _ = watcher.look(&[std::process::id()]);
             let _ = (watcher.warnings(), Tally::from_counts(&control.counts, 1));

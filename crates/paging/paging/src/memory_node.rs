@@ -1,4 +1,4 @@
-//! Memory node from which a run fetches its remote pages.
+//! Address of one memory node, and the encryption of connections to it.
 
 use crate::PagingError;
 use crate::encrypted::Encryption;
@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use unrack_keys::EncryptionPolicy;
-use unrack_pager::control::PagerSettings;
-use unrack_pager::node::{self, Address, Client};
+use unrack_pager::control::NodePlace;
+use unrack_pager::node::{self, Address, Client, NodeLimits};
 
 /// Address of a memory node: `ADDRESS:PORT` (IPv4), or the path of its socket if the node is used over shared memory.
 #[derive(Debug, Clone)]
@@ -46,33 +46,8 @@ impl FromStr for MemoryNode {
 /// Maximum bytes of a path in `sun_path` of `struct sockaddr_un`, without the terminating zero.
 const MOST_PATH: usize = 107;
 
-fn nanoseconds(time: Duration) -> u64 {
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
     time.as_nanos().try_into().unwrap_or(u64::MAX)
-}
-
-/// Memory node of a run, and the longest silence of the node that is tolerated.
-#[derive(Debug, Clone, Copy)]
-pub struct RemoteNode<'a> {
-    pub at: &'a MemoryNode,
-    /// Time after which a page for which a thread waits is reported on standard error.
-    pub page_timeout: Duration,
-}
-
-impl RemoteNode<'_> {
-    /// Number of page timeouts after which the run is ended. With the usual timeout of 5 s this makes 30 s. TCP retransmits at doubling
-    /// intervals, so a link that recovers is noticed after at most twice the time for which it was down. Therefore outages of 15 s are
-    /// survived, for example a link renegotiation, a rapid spanning tree convergence, or a node that is paused for migration.
-    const PATIENCE: u32 = 6;
-
-    /// Returns the longest time that a thread waits for a page before the run is ended.
-    pub fn patience(&self) -> Duration {
-        self.page_timeout.saturating_mul(RemoteNode::PATIENCE)
-    }
-
-    pub(crate) fn tell(&self, settings: &PagerSettings) {
-        settings.patience_ns.store(nanoseconds(self.patience()), Relaxed);
-        self.at.tell(settings);
-    }
 }
 
 impl fmt::Display for MemoryNode {
@@ -109,48 +84,60 @@ impl MemoryNode {
         self.encryption.as_ref()?.failure()
     }
 
-    /// Asks the memory node whether it would serve this client, before a program depends on the node.
+    /// Asks the memory node whether it would serve this client, before a program depends on the node. Returns the node's limits.
     ///
     /// # Errors
     /// If no node exists at the address, it does not answer in time, or it refuses; the error names the case.
-    pub fn greet(&self, timeout: Duration) -> Result<(), PagingError> {
+    pub(crate) fn greet(&self, timeout: Duration) -> Result<NodeLimits, PagingError> {
         let timeout_ns = nanoseconds(timeout);
         match Client::connect(&node::NodeSettings {
             timeout_ns,
             ..node::NodeSettings::new(self.address.clone())
         }) {
-            Ok(_) => Ok(()),
+            Ok(client) => Ok(client.limits()),
             Err(error) => Err(PagingError::Lacking(self.failure().unwrap_or_else(|| error.to_string()))),
         }
     }
 
+    /// Returns whether two addresses are the same, also if they are two paths of one socket.
+    pub(crate) fn is_same(&self, other: &MemoryNode) -> bool {
+        match (&self.address, &other.address) {
+            (Address::Shared(one), Address::Shared(two)) => {
+                let real = |path: &str| std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
+                one == two || real(one) == real(two)
+            }
+            (one, two) => one == two,
+        }
+    }
+
     /// Stores the node's address in the settings that pagers read.
-    pub fn tell(&self, settings: &PagerSettings) {
-        match &self.address {
+    pub fn tell(&self, place: &NodePlace) {
+        let kind = match &self.address {
             Address::Tcp { ip, port } => {
-                tell_address(settings, *ip, *port);
-                settings.backend.store(1, Relaxed);
+                tell_address(place, *ip, *port);
+                1
             }
             Address::Shared(path) => {
-                tell_path(settings, path);
-                settings.backend.store(2, Relaxed);
+                tell_path(place, path);
+                2
             }
             Address::Encrypted { ip, port, by } => {
-                tell_address(settings, *ip, *port);
-                tell_path(settings, by);
-                settings.backend.store(3, Relaxed);
+                tell_address(place, *ip, *port);
+                tell_path(place, by);
+                3
             }
-        }
+        };
+        place.kind.store(kind, Relaxed);
     }
 }
 
-fn tell_address(settings: &PagerSettings, ip: [u8; 4], port: u16) {
-    settings.node_address.store(u32::from_be_bytes(ip), Relaxed);
-    settings.node_port.store(u32::from(port), Relaxed);
+fn tell_address(place: &NodePlace, ip: [u8; 4], port: u16) {
+    place.address.store(u32::from_be_bytes(ip), Relaxed);
+    place.port.store(u32::from(port), Relaxed);
 }
 
-fn tell_path(settings: &PagerSettings, path: &str) {
-    for (word, bytes) in settings.node_path.iter().zip(path.as_bytes().chunks(8)) {
+fn tell_path(place: &NodePlace, path: &str) {
+    for (word, bytes) in place.path.iter().zip(path.as_bytes().chunks(8)) {
         let mut padded = [0; 8];
         padded[..bytes.len()].copy_from_slice(bytes);
         word.store(u64::from_le_bytes(padded), Relaxed);
@@ -160,20 +147,21 @@ fn tell_path(settings: &PagerSettings, path: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unrack_pager::control::PagerSettings;
 
     #[test]
     fn pagers_are_told_what_was_asked_for() {
         for text in ["10.0.0.2:7000", "/tmp/unrack.sock", "./s", &format!("/{}", "x".repeat(106))] {
             let node: MemoryNode = text.parse().unwrap();
             let settings = PagerSettings::default();
-            assert_eq!(settings.node(), None);
-            node.tell(&settings);
-            assert_eq!(settings.node(), Some(node.address));
+            assert_eq!(settings.addresses(), []);
+            node.tell(&settings.nodes[0]);
+            assert_eq!(settings.addresses(), [node.address]);
         }
         let address = Address::Encrypted { ip: [10, 0, 0, 2], port: 7000, by: "/dev/shm/unrack/node".into() };
         let settings = PagerSettings::default();
-        MemoryNode::plain(address.clone()).tell(&settings);
-        assert_eq!(settings.node(), Some(address));
+        MemoryNode::plain(address.clone()).tell(&settings.nodes[0]);
+        assert_eq!(settings.addresses(), [address]);
     }
 
     #[test]

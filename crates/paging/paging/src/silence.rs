@@ -1,33 +1,37 @@
-//! Detects a memory node that does not answer: warns every second, and finally ends the run.
+//! Detects a memory node that does not answer: warns every second, and finally ends the run. Reports nodes of a mirror that are lost.
 //!
 //! Pagers store in the control segment how long they have waited. This module reads only that number, so it cannot block on the program's
 //! memory.
 
-use crate::memory_node::RemoteNode;
+use crate::memory_nodes::{MemoryNodes, RemoteNodes};
 use crate::{PagingError, proc, say};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use unrack_pager::control::{ControlHead, FOR_GREETING, FOR_ROOM, ProcessSlot};
+use unrack_record::Warning;
 
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
 /// Warnings about a memory node that does not answer.
 pub(crate) struct SilenceWarnings<'a> {
-    node: RemoteNode<'a>,
+    nodes: RemoteNodes<'a>,
     /// Time of the next warning; `None` while the node answers.
     next_line: Option<Instant>,
+    /// Description of the node that does not answer.
+    silent: String,
 }
 
 impl SilenceWarnings<'_> {
-    /// Makes the check for a memory node.
-    pub(crate) fn new(node: RemoteNode) -> SilenceWarnings {
-        SilenceWarnings { node, next_line: None }
+    /// Makes the check for the memory nodes of a run.
+    pub(crate) fn new(nodes: RemoteNodes) -> SilenceWarnings {
+        SilenceWarnings { nodes, next_line: None, silent: String::new() }
     }
 
-    /// Checks whether processes wait for the memory node, and prints a warning if one is due.
+    /// Checks whether processes wait for a memory node, and prints a warning if one is due.
     ///
     /// # Errors
-    /// If a process has waited for longer than [`RemoteNode::patience`].
+    /// If a process has waited for longer than [`RemoteNodes::patience`].
     pub(crate) fn look(&mut self, control: &ControlHead) -> Result<(), PagingError> {
         if let Some(line) = self.heed(control, Instant::now())? {
             say(&line);
@@ -40,15 +44,14 @@ impl SilenceWarnings<'_> {
         let longest = control.live_slots().max_by_key(|slot| slot.waited_ns.load(Relaxed));
         let Some((slot, waited)) = longest
             .map(|slot| (slot, Duration::from_nanos(slot.waited_ns.load(Relaxed))))
-            .filter(|(_, waited)| *waited >= self.node.page_timeout)
+            .filter(|(_, waited)| *waited >= self.nodes.page_timeout)
         else {
-            let node = self.node.at;
-            return Ok(self.next_line.take().map(|_| format!("the memory node at {node} answers again")));
+            return Ok(self.next_line.take().map(|_| format!("{} answers again", self.silent)));
         };
-        let (what, node) = (describe(slot, waited), self.node.at);
-        if waited >= self.node.patience() {
+        let (what, node) = (describe(slot, waited), self.nodes.at.describe(slot.waits_on.load(Relaxed)));
+        if waited >= self.nodes.patience() {
             return Err(PagingError::Failed(format!(
-                "{what}, and the memory node at {node} has not answered, so the program was ended: check the node \
+                "{what}, and {node} has not answered, so the program was ended: check the node \
                  and the network, or give a longer --page-timeout"
             )));
         }
@@ -56,10 +59,38 @@ impl SilenceWarnings<'_> {
             return Ok(None);
         }
         self.next_line = Some(self.next_line.unwrap_or(now) + LINE_EVERY);
-        let last = self.node.patience().as_secs();
-        Ok(Some(format!(
-            "{what}: the memory node at {node} does not answer; the program is ended after {last} s"
-        )))
+        let last = self.nodes.patience().as_secs();
+        let line = format!("{what}: {node} does not answer; the program is ended after {last} s");
+        self.silent = node;
+        Ok(Some(line))
+    }
+}
+
+/// Warnings about memory nodes of a mirror that processes of the run have lost.
+pub(crate) struct LossWarnings<'a> {
+    nodes: &'a MemoryNodes,
+    /// Text of the warning about each lost node, by the node's index.
+    told: BTreeMap<usize, String>,
+}
+
+impl<'a> LossWarnings<'a> {
+    pub(crate) fn new(nodes: &'a MemoryNodes) -> LossWarnings<'a> {
+        LossWarnings { nodes, told: BTreeMap::new() }
+    }
+
+    /// Prints a warning about each node that was lost since the last call.
+    pub(crate) fn look(&mut self, control: &ControlHead) {
+        for (node, text) in self.nodes.lost(control) {
+            self.told.entry(node).or_insert_with(|| {
+                say(&format!("WARNING: {text}"));
+                text
+            });
+        }
+    }
+
+    /// Returns the warnings about all nodes that were lost.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = Warning> {
+        self.told.values().map(|text| Warning::new("node-lost", text.as_str()))
     }
 }
 
@@ -86,9 +117,9 @@ mod tests {
     fn silence_is_told_each_second_and_ends_the_run_at_last() {
         let folder = ScratchFolder::fast().unwrap();
         let control = ControlFile::create(&folder.path("control"), &[]).unwrap();
-        let node = "10.0.0.2:7000".parse().unwrap();
+        let nodes = MemoryNodes::new(vec!["10.0.0.2:7000".parse().unwrap()], false).unwrap();
         let mut silence =
-            SilenceWarnings::new(RemoteNode { at: &node, page_timeout: Duration::from_secs(2) });
+            SilenceWarnings::new(RemoteNodes { at: &nodes, page_timeout: Duration::from_secs(2) });
         let begin = Instant::now();
         let mut after = |ms: u64, waited_ms: u64| {
             let slot = &control.slots[control.take_slot(std::process::id()).unwrap()];

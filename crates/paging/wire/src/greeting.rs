@@ -37,7 +37,8 @@ struct WelcomeBytes {
     extent_pages: U32,
     share: U64,
     silence_ms: U32,
-    zero: [u8; 12],
+    identity: U64,
+    zero: [u8; 4],
 }
 
 /// Way in which pages are transferred between a client and a node.
@@ -142,6 +143,8 @@ pub struct Welcome {
     pub share: u64,
     /// Time in milliseconds after which the node ends a silent session.
     pub silence_ms: u32,
+    /// Random number of the node, by which a client recognizes two addresses of one node; 0: none. Nodes of older releases send 0.
+    pub identity: u64,
 }
 
 impl Welcome {
@@ -160,7 +163,8 @@ impl Welcome {
             extent_pages: self.extent_pages.into(),
             share: self.share.into(),
             silence_ms: self.silence_ms.into(),
-            zero: [0; 12],
+            identity: self.identity.into(),
+            zero: [0; 4],
         })
     }
 
@@ -189,6 +193,7 @@ impl Welcome {
             extent_pages: bytes.extent_pages.into(),
             share: bytes.share.into(),
             silence_ms: bytes.silence_ms.into(),
+            identity: bytes.identity.into(),
         };
         let sensible = (1..=MOST_PAGES).contains(&welcome.most_pages)
             && (1..=MOST_IDS).contains(&welcome.most_ids)

@@ -8,7 +8,7 @@
 //! ```text
 //! hello    magic 8 | version 2 | transport 2 | page bytes 4 | reserved pages 8 | zero 8
 //! welcome  magic 8 | version 2 | status 2 | most pages a message 4 | capacity 8 | free 8 | most ids 4
-//!          | extent pages 4 | share 8 | silence 4 | zero 12
+//!          | extent pages 4 | share 8 | silence 4 | identity 8 | zero 4
 //! header   verb 1 | zero 1 | count 2 | id 4 | number 4 | detail 4
 //! ```
 //! | request | body | reply |

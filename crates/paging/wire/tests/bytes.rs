@@ -47,9 +47,9 @@ fn each_field_has_its_place() {
     assert_eq!(Hello::new(PageTransport::Shared, 0x0102_0304_0506_0708).encode(), hello);
 
     let mut welcome = [0; WELCOME];
-    welcome[..52].copy_from_slice(
+    welcome[..60].copy_from_slice(
         b"unrackmn\x03\0\x06\0\x40\0\0\0\x11\0\0\0\0\0\0\0\x12\0\0\0\0\0\0\x80\x13\x01\0\0\x14\x02\0\0\
-          \x15\0\0\0\0\0\x01\0\x16\x03\0\0",
+          \x15\0\0\0\0\0\x01\0\x16\x03\0\0\x17\0\0\0\0\0\0\x02",
     );
     let told = Welcome {
         version: 3,
@@ -61,6 +61,7 @@ fn each_field_has_its_place() {
         extent_pages: 0x214,
         share: 0x0001_0000_0000_0015,
         silence_ms: 0x316,
+        identity: 0x0200_0000_0000_0017,
     };
     assert_eq!(told.encode(), welcome);
     assert_eq!(Welcome::version(welcome[..WELCOME_HEAD].try_into().unwrap()), Ok(3));

@@ -28,8 +28,8 @@ pub mod topology;
 
 pub use error::SetupError;
 pub use events::{
-    BusyTimes, Core, Counters, EventQueue, Hop, LinkId, ObservedPacket, Observer, PacketKind, Progress, Sim,
-    Split, Tie, Tied, Unobserved, WaitReason, run_split,
+    BusyTimes, Core, Counters, EventQueue, Hop, LinkId, Mechanism, ObservedPacket, Observer, PacketKind,
+    Progress, Sim, Split, Tie, Tied, Unobserved, WaitReason, run_split,
 };
 pub use fabric::{Fabric, Largest};
 pub use inside::{HostCounts, HostModel};

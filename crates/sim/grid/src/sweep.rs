@@ -78,6 +78,7 @@ impl GridPlan {
             values: point.values.clone(),
             scenario_hash: point.scenario_hash.clone(),
             figures: figures(summary),
+            notes: summary.notes.clone(),
         };
         let points = self.points.iter().zip(summaries).map(row).collect();
         Sweep { version, keys: self.keys.clone(), points }
@@ -168,7 +169,8 @@ pub fn simulate(
 ) -> Result<Summary, ScenarioRunError> {
     let ReadyScenario { scenario, setup, work, .. } = source.ready(set)?;
     let done = setup.run(&work, progress).map_err(|error| ScenarioRunError::from_run(&error, &scenario))?;
-    Ok(done.summary(excluded(&scenario, &done.run)))
+    let notes = unrack_sim::notes(&scenario, &setup, &done);
+    Ok(Summary { notes, ..done.summary(excluded(&scenario, &done.run)) })
 }
 
 impl runner::RunPoint for GridPoint<'_> {

@@ -151,6 +151,11 @@ impl ValidScenario {
         Ok(params)
     }
 
+    /// Returns whether the scenario sets the value at a dotted path, such as `network.switch.buffer`, instead of taking its default.
+    pub fn sets(&self, path: &str) -> bool {
+        self.root.at(path).is_some()
+    }
+
     /// Sets the buffer of each port, unless the scenario sets one. It is for protocols whose default buffer depends on
     /// their parameters.
     pub fn default_buffer(&mut self, bytes: Bytes) {

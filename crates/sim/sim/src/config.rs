@@ -10,7 +10,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::Unobserved;
+use unrack_engine::run::Run;
 use unrack_rack::Protocol;
+use unrack_units::Warning;
 
 /// A fabric and its parameters.
 #[derive(Debug, Clone)]
@@ -42,6 +44,11 @@ impl FabricConfig {
         self.0.against_pacing()
     }
 
+    /// Returns a note on each mechanism of the protocol that never acted in a run.
+    pub(crate) fn never_acted(&self, run: &Run) -> Vec<Warning> {
+        self.0.never_acted(run)
+    }
+
     /// Returns the buffer per port that the protocol expects; `None` if it works with any buffer.
     pub(crate) fn assumed_buffer(&self, site: &FabricSite) -> Option<AssumedBuffer> {
         self.0.assumed_buffer(site)
@@ -67,6 +74,7 @@ trait ConfiguredFabric: Debug + Send + Sync {
     fn params(&self) -> &dyn Any;
     fn wire(&self) -> WireFormat;
     fn against_pacing(&self) -> Option<&'static str>;
+    fn never_acted(&self, run: &Run) -> Vec<Warning>;
     fn assumed_buffer(&self, site: &FabricSite) -> Option<AssumedBuffer>;
     fn run(&self, job: RunJob) -> Result<Finished, SetupError>;
     fn watched(&self, job: RunJob, watch: &mut Views) -> Result<Finished, SetupError>;
@@ -98,6 +106,10 @@ impl<F: Registered> ConfiguredFabric for Configured<F> {
 
     fn against_pacing(&self) -> Option<&'static str> {
         F::against_pacing(&self.params)
+    }
+
+    fn never_acted(&self, run: &Run) -> Vec<Warning> {
+        F::never_acted(&self.params, run)
     }
 
     fn assumed_buffer(&self, site: &FabricSite) -> Option<AssumedBuffer> {

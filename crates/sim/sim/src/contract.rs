@@ -13,8 +13,9 @@ use std::sync::Arc;
 use unrack_engine::Fabric;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::Split;
+use unrack_engine::run::Run;
 use unrack_rack::Protocol;
-use unrack_units::Bytes;
+use unrack_units::{Bytes, Warning};
 
 /// A fabric that scenarios can name.
 pub trait Registered: Fabric + Sized + 'static {
@@ -52,6 +53,12 @@ pub trait Registered: Fabric + Sized + 'static {
     /// Returns why the rates of senders may leave links idle, and which parameter to change; `None` if they cannot.
     fn against_pacing(_params: &Self::Params) -> Option<&'static str> {
         None
+    }
+
+    /// Returns a note on each mechanism of the protocol that never acted in a run, although the protocol is known for it. Mechanisms
+    /// that many protocols have, such as buffers and timers, are noted by [`notes`](crate::notes()).
+    fn never_acted(_params: &Self::Params, _run: &Run) -> Vec<Warning> {
+        Vec::new()
     }
 }
 

@@ -15,6 +15,7 @@
 //! | [`memory`] | estimate of the memory that a scenario needs |
 //! | [`summary`] | statistics of a run |
 //! | [`mod@warnings`] | warnings that causes other than the fabric determine the statistics |
+//! | [`mod@notes`], [`acted`] | notes about settings that never acted |
 //!
 //! The event loop, links, switches and topologies are in [`unrack_engine`], and the insides of hosts in
 //! [`unrack_hosts`]. This crate exports the engine too, so that a crate that defines a fabric depends only on this
@@ -24,12 +25,14 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 
+pub mod acted;
 mod config;
 pub mod contract;
 pub mod cost;
 pub mod fabric;
 mod job;
 pub mod memory;
+pub mod notes;
 pub mod observe;
 pub mod registry;
 pub mod scenario;
@@ -43,6 +46,7 @@ pub use config::FabricConfig;
 pub use contract::{AssumedBuffer, NoParams, Registered, SplitRun};
 pub use job::Finished;
 pub use memory::Need;
+pub use notes::notes;
 pub use registry::{check, known, register, register_topology, schema};
 pub use setup::Setup;
 pub use site::FabricSite;

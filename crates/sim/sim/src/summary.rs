@@ -45,6 +45,9 @@ pub struct Summary {
     pub excluded: Excluded,
     /// Causes of the figures other than the fabric: see [`warnings`](crate::warnings()). Empty if not computed.
     pub warnings: Vec<Warning>,
+    /// Settings that never acted: see [`notes`](crate::notes()). Empty if all did, or if not computed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Warning>,
     /// Completion time of each message, divided by that of the same message alone on the same fabric.
     pub slowdown: Stats,
     pub completion_ns: Stats,
@@ -231,6 +234,7 @@ impl Summary {
             unfinished: unfinished(run, completed),
             excluded: labels.excluded,
             warnings: Vec::new(),
+            notes: Vec::new(),
             slowdown: counted.slowdown(|_| true),
             completion_ns: counted.completion_ns(|_| true),
             by_kind: counted.by_kind(),

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use summary::lines;
 use unrack_compare::{AskedDelay, BorrowQuestion, RunQuestion};
-use unrack_paging::{FaultMode, MemoryNode, Placeholder};
+use unrack_paging::{FaultMode, MemoryNode, MemoryNodes, Placeholder};
 use unrack_units::{Bytes, Rate, Share, Time};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -23,6 +23,8 @@ Examples:
   unrack run --capture trace.parquet -- ./program      keep every page transfer
   unrack run --remote 10.0.0.2:7000 -- ./program       from a real memory node over a real network, encrypted by
                                                        keys (`unrack keys`)
+  unrack run --remote 10.0.0.2:7000,10.0.0.3:7000 --mirror -- ./program
+                                                       from two memory nodes of which one may die
   unrack run --completions completions.parquet -- ./program
                                                        waits as simulated for a fabric
   unrack run --read-ahead 16 -- ./program              fetches ahead of what strides through memory
@@ -63,12 +65,17 @@ pub(crate) struct Args {
     /// Seed of these draws
     #[arg(long, default_value_t = 1, requires = "completions")]
     seed: u64,
-    /// Keep remote pages at this memory node (see `unrack memory serve`): ADDRESS:PORT, or the path of a socket
-    #[arg(long, value_name = "NODE", conflicts_with = "completions")]
-    remote: Option<MemoryNode>,
+    /// Keep remote pages at these memory nodes (see `unrack memory serve`), with commas between them: ADDRESS:PORT, or the path of
+    /// a socket. Each page is at one of the nodes, so that their capacities add up
+    #[arg(long, value_name = "NODE", value_delimiter = ',', conflicts_with = "completions")]
+    remote: Vec<MemoryNode>,
+    /// Keep each page at every node of --remote, so that the run goes on if nodes die, as long as one is left. A node that is
+    /// silent for half of --page-timeout while another one answers counts as dead
+    #[arg(long, requires = "remote")]
+    mirror: bool,
     #[command(flatten)]
     protection: Protection,
-    /// Report on stderr, every second, threads that wait longer than this for a page of the memory node, and end the
+    /// Report on stderr, every second, threads that wait longer than this for a page of a memory node, and end the
     /// program after six times as long (1s to 1h)
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = page_timeout, requires = "remote")]
     page_timeout: Duration,
@@ -141,8 +148,14 @@ impl Args {
     fn question(self) -> Result<RunQuestion, CommandFailure> {
         let (delay, policy) = (self.delay(), self.protection.policy());
         let capture = self.capture.as_deref().map(WriteTarget::check_file).transpose()?;
-        let mut remote = self.remote;
-        remote.as_mut().map(|node| node.protect(&policy)).transpose()?;
+        let remote = match self.remote.is_empty() {
+            true => None,
+            false => {
+                let mut nodes = MemoryNodes::new(self.remote, self.mirror)?;
+                nodes.protect(&policy)?;
+                Some(nodes)
+            }
+        };
         Ok(RunQuestion {
             command: self.command,
             local: self.local,

@@ -1,14 +1,15 @@
 //! Answer of `unrack run` as lines of text for people.
 
 use unrack_compare::{RunAnswer, size_text};
-use unrack_paging::{NOT_AWAY, Tally};
+use unrack_paging::{NOT_AWAY, NodeTraffic, Tally};
 
 /// Returns the lines. If the run did not do what was requested, the warning about that comes first; other warnings come last.
 pub(super) fn lines(answer: &RunAnswer) -> Vec<String> {
     let (first, last): (Vec<_>, Vec<_>) = answer.warnings.iter().partition(|warning| warning.key == NOT_AWAY);
     let first = first.into_iter().map(|warning| format!("WARNING: {}", warning.text));
     let last = last.into_iter().map(|warning| format!("note: {}", warning.text));
-    first.chain([counts(answer), times(answer)]).chain(last).collect()
+    let nodes = answer.nodes.iter().map(traffic);
+    first.chain([counts(answer), times(answer)]).chain(nodes).chain(last).collect()
 }
 
 fn counts(answer: &RunAnswer) -> String {
@@ -60,6 +61,25 @@ fn times(answer: &RunAnswer) -> String {
     }
 }
 
+/// Returns the line about what the run got from one memory node.
+fn traffic(from: &NodeTraffic) -> String {
+    let rate =
+        |bytes: Option<f64>| format!("{} MB/s", thousands((bytes.unwrap_or_default() / 1e6).round() as u64));
+    let busy = match from.busy_bytes_per_s {
+        None => String::new(),
+        rated => format!(", {} while pages were waited for", rate(rated)),
+    };
+    format!(
+        "memory node {}: {} loaded ({} over the run{busy}), {} stored ({}){}",
+        from.node,
+        size_text(from.loaded_bytes),
+        rate(from.loaded_bytes_per_s),
+        size_text(from.stored_bytes),
+        rate(from.stored_bytes_per_s),
+        if from.lost { "; lost" } else { "" }
+    )
+}
+
 /// Formats `1234567` as `1,234,567`.
 fn thousands(n: u64) -> String {
     let digits = n.to_string();
@@ -70,6 +90,25 @@ fn thousands(n: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_came_from_a_node_is_one_line() {
+        let from = NodeTraffic {
+            node: "10.0.0.2:7000".into(),
+            loaded_bytes: 400 << 20,
+            stored_bytes: 100 << 20,
+            loaded_bytes_per_s: Some(104_857_600.0),
+            stored_bytes_per_s: Some(26_214_400.0),
+            busy_s: 1.0,
+            busy_bytes_per_s: Some(419_430_400.0),
+            lost: true,
+        };
+        assert_eq!(
+            traffic(&from),
+            "memory node 10.0.0.2:7000: 400MiB loaded (105 MB/s over the run, 419 MB/s while pages were waited for), 100MiB stored \
+             (26 MB/s); lost"
+        );
+    }
 
     #[test]
     fn numbers_are_written_for_people() {

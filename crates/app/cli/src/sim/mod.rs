@@ -100,7 +100,8 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
     };
     let excluded = excluded(&scenario, &done.run);
     let warnings = unrack_sim::warnings(&scenario, &setup, &done, excluded);
-    let summary = Summary { warnings, ..done.summary(excluded) };
+    let notes = unrack_sim::notes(&scenario, &setup, &done);
+    let summary = Summary { warnings, notes, ..done.summary(excluded) };
     let figures = SimulationFigures::new(summary, clock.elapsed().as_secs_f64(), &started);
     let simulated = FinishedSimulation { scenario, setup, done, figures, started };
     if let Some(folder) = &folder {

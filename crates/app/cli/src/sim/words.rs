@@ -28,6 +28,9 @@ pub(crate) fn table(
     for warning in &summary.warnings {
         text += &format!("warning    {warning} [{}]\n", warning.key);
     }
+    for note in &summary.notes {
+        text += &format!("note       {note} [{}]\n", note.key);
+    }
     Ok(text)
 }
 

@@ -1,5 +1,6 @@
 //! `unrack study`: compares published results of papers with those of Unrack.
 
+mod check;
 mod programs;
 
 use crate::completions;
@@ -9,7 +10,7 @@ use crate::points_bar::PointsBar;
 use crate::stdout::print;
 use clap_complete::engine::ArgValueCompleter;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use unrack_build::build;
 use unrack_grid::runner::cores;
@@ -21,7 +22,9 @@ use unrack_study::charts::charts;
 use unrack_study::costs::MeasuredCosts;
 use unrack_study::page::{PICTURES, StudyOutcome, markdown};
 use unrack_study::programs::values;
-use unrack_study::run::run;
+use unrack_study::run::run_seeds;
+use unrack_study::seeds::MOST_SEEDS;
+use unrack_study::stored::StoredValues;
 use unrack_study::{Compared, Study, StudyError, StudyResults, StudyScale, Verdict, computed, figure};
 use unrack_units::nearest::hint;
 
@@ -34,10 +37,15 @@ Examples:
   bench/sockets.sh --costs costs.json && unrack study run drack/fig13 --costs costs.json
   sudo unrack study run trust/kernel-swap --out runs/trust   seventeen programs
   unrack study run all --out runs/studies --json | jq '.studies[].figures[] | select(.verdict == \"missed\")'
+  unrack study run all --seeds 3 --store studies/ours.json
+  unrack study check edm/fig8a r2c2/fig17
+  unrack study check --quick
 
 The folder of --out gets studies.md with its charts, results.json, and each finished point. Run again, it simulates \
 only points that are new, or that another build computed. A full run of all studies takes minutes. The exit status \
-is 1 if a figure that must be met is missed.";
+is 1 if a figure is missed and no run demonstrates the cause, if our value has left its stored band, or if a figure was not measured; \
+a quick run has too few messages to judge ratios and orders. `unrack study check` breaks the mechanisms that the files of the studies \
+name, and lists the rows that notice. Its exit status is 1 if none of a study's rows notices any break.";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -51,6 +59,8 @@ enum Verb {
     List,
     /// Runs studies, and writes their page
     Run(StudyRun),
+    /// Breaks mechanisms on purpose, and lists the rows of studies that notice
+    Check(check::StudyCheck),
 }
 
 #[derive(clap::Args)]
@@ -73,6 +83,12 @@ struct StudyRun {
     /// Replace the page in that folder even if it shows studies that this run lacks
     #[arg(long)]
     replace: bool,
+    /// Run every point with this number of seeds; figures are means, with 95 % intervals
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_SEEDS)))]
+    seeds: u32,
+    /// Also write our values to this file, as those that later runs must keep
+    #[arg(long, value_name = "FILE")]
+    store: Option<PathBuf>,
 }
 
 /// Results of all studies: `results.json`.
@@ -127,13 +143,14 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, CommandFailure> {
             Ok(ExitCode::SUCCESS)
         }
         Verb::Run(args) => args.run(studies),
+        Verb::Check(args) => args.run(studies),
     }
 }
 
 impl StudyRun {
     fn run(&self, studies: Vec<Study>) -> Result<ExitCode, CommandFailure> {
         let started = StartedCommand::now(build());
-        let chosen = self.chosen(studies)?;
+        let chosen = chosen(&self.names, &studies)?;
         let scale = if self.quick { StudyScale::Quick } else { StudyScale::Full };
         let costs = self.costs.as_deref().map(MeasuredCosts::load).transpose()?;
         let with_costs: Vec<Option<Study>> =
@@ -147,7 +164,7 @@ impl StudyRun {
         let kept = KeptPoints::open(folder.path("points"), &build())?;
         let again: Vec<Study> = with_costs.iter().flatten().cloned().collect();
         let all = [&chosen[..], &again[..]].concat();
-        let mut results = run(&all, scale, &kept, cores(), &PointsBar::new(None))?;
+        let mut results = run_seeds(&all, (scale, self.seeds), &kept, cores(), &PointsBar::new(None))?;
         let mut again = results.split_off(chosen.len()).into_iter();
         for (study, results) in chosen.iter().zip(&mut results) {
             results.programs = programs::run(study, scale, &folder)?;
@@ -178,7 +195,10 @@ impl StudyRun {
                 costs: costs.as_ref().filter(|_| with.is_some()),
             })
             .collect();
-        self.write(&done, &started)?;
+        self.write(&studies, &done, &started)?;
+        if let Some(path) = &self.store {
+            store(path, scale, &done)?;
+        }
         let text = match self.json {
             true => {
                 let printed = Printed { found: self.found(&done), machine: started.machine() };
@@ -188,19 +208,7 @@ impl StudyRun {
         };
         print(&text)?;
         say(&format!("wrote {}", self.out.join("studies.md").display()));
-        Ok(ExitCode::from(u8::from(figures.iter().flatten().any(figure::fails))))
-    }
-
-    fn chosen(&self, studies: Vec<Study>) -> Result<Vec<Study>, CommandFailure> {
-        let known = |name: &String| name == "all" || studies.iter().any(|study| study.name == *name);
-        if let Some(name) = self.names.iter().find(|name| !known(name)) {
-            let names: Vec<_> = studies.iter().map(|study| study.name.as_str()).chain(["all"]).collect();
-            return Err(CommandFailure::Usage(format!("no study is called `{name}`{}", hint(name, &names))));
-        }
-        let asked = |study: &Study| {
-            self.names.iter().any(|name| (name == "all" && !study.measured) || *name == study.name)
-        };
-        Ok(studies.into_iter().filter(asked).collect())
+        Ok(ExitCode::from(u8::from(figures.iter().flatten().any(|figure| figure::fails(figure, scale)))))
     }
 
     /// Creates the folder, unless a page in it would be lost: a run may replace the page of an earlier run only if it includes all studies
@@ -223,13 +231,18 @@ impl StudyRun {
         folder::create(&self.out, &RunPurpose::new("study", self.names.join(" "), ""), self.replace)
     }
 
-    fn write(&self, done: &[StudyOutcome], started: &StartedCommand) -> Result<(), CommandFailure> {
+    fn write(
+        &self,
+        studies: &[Study],
+        done: &[StudyOutcome],
+        started: &StartedCommand,
+    ) -> Result<(), CommandFailure> {
         for StudyOutcome { study, results, .. } in done {
             write_svgs(&charts(study, results), self.out.join(PICTURES))?;
         }
         let HostRow { cpu, cores, kernel, .. } = started.machine().host;
         let machine = format!("{cpu}, {cores} cores, Linux {kernel}");
-        atomic_write(self.out.join("studies.md"), markdown(done, &machine).as_bytes())?;
+        atomic_write(self.out.join("studies.md"), markdown(studies, done, &machine).as_bytes())?;
         write_json(self.out.join("results.json"), &self.found(done))?;
         let settings = serde_json::json!({ "studies": self.names, "quick": self.quick });
         Ok(write_json(self.out.join("manifest.json"), &started.manifest(0, None, settings))?)
@@ -247,6 +260,27 @@ impl StudyRun {
         let studies = done.iter().map(one).collect();
         StudyReport { version: env!("CARGO_PKG_VERSION"), quick: self.quick, studies }
     }
+}
+
+/// Returns the studies of these names. `all` means all that do not measure the machine.
+fn chosen(names: &[String], studies: &[Study]) -> Result<Vec<Study>, CommandFailure> {
+    let known = |name: &String| name == "all" || studies.iter().any(|study| study.name == *name);
+    if let Some(name) = names.iter().find(|name| !known(name)) {
+        let names: Vec<_> = studies.iter().map(|study| study.name.as_str()).chain(["all"]).collect();
+        return Err(CommandFailure::Usage(format!("no study is called `{name}`{}", hint(name, &names))));
+    }
+    let asked =
+        |study: &&Study| names.iter().any(|name| (name == "all" && !study.measured) || *name == study.name);
+    Ok(studies.iter().filter(asked).cloned().collect())
+}
+
+/// Replaces what a file stores of the studies of a run.
+fn store(path: &Path, scale: StudyScale, done: &[StudyOutcome]) -> Result<(), CommandFailure> {
+    let mut stored = if path.exists() { read_json(path)? } else { StoredValues::default() };
+    done.iter().for_each(|done| stored.replace(done.study, scale, done.figures));
+    write_json(path, &stored)?;
+    say(&format!("wrote {}", path.display()));
+    Ok(())
 }
 
 /// Returns the figures of each study, as text for people.
@@ -272,6 +306,9 @@ fn table(done: &[StudyOutcome]) -> String {
             if !figure.sentence.is_empty() && figure.verdict != Verdict::Met {
                 text += &format!("  {:12} {}\n", "", figure.sentence);
             }
+            if figure.stored.as_ref().is_some_and(|stored| !stored.held) {
+                text += &format!("  {:12} Our value has left its stored band.\n", "CHANGED");
+            }
         }
         text.push('\n');
     }
@@ -281,7 +318,9 @@ fn table(done: &[StudyOutcome]) -> String {
 fn verdict(figure: &Compared) -> &'static str {
     match figure.verdict {
         Verdict::Met => "met",
-        Verdict::Missed => "MISSED",
+        Verdict::CannotFail => "cannot fail",
+        Verdict::Missed => "OPEN",
+        Verdict::Explained => "explained",
         Verdict::Stated => "differs",
         Verdict::Alone => "ours alone",
         Verdict::LeftOut => "not run",

@@ -39,6 +39,7 @@ mod report;
 mod rpc;
 mod run;
 mod scenario;
+mod several;
 mod silence;
 mod sim;
 mod sockets;

@@ -148,7 +148,7 @@ fn a_node_that_is_not_there_is_found_out_before_the_start() {
 }
 
 /// Makes key folders of a server and a client that trust each other.
-fn acquainted(lab: &Lab) -> [String; 2] {
+pub(crate) fn acquainted(lab: &Lab) -> [String; 2] {
     let folders = ["server", "client"].map(|name| lab.path(name).display().to_string());
     let made = folders.each_ref().map(|folder| stdout_of(lab, &[&"keys", &"make", folder]));
     for (folder, other) in [(&folders[0], &made[1]), (&folders[1], &made[0])] {

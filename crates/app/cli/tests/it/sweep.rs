@@ -206,3 +206,28 @@ fn parts_and_merges_keep_the_table_of_another_sweep() {
     desk.done(&["sweep", "merge", "part", "--out", "mine", "--replace"]);
     assert_ne!(desk.bytes("mine/sweep.json"), before);
 }
+
+/// A setting that never acted is named once for each fabric, and in the JSON of each point; a single run names it too.
+#[test]
+fn settings_that_never_acted_are_named() {
+    let desk = Desk::new("sweep-notes");
+    let star = example("star-dctcp.toml");
+    let quiet = ["--set", "workload.messages=20", "--set", "workload.load=0.001"];
+    let sim = [&["sim", &star][..], &quiet].concat();
+    let text = desk.done(&sim);
+    assert!(
+        text.contains("note       dctcp ran as tcp: nothing was marked") && text.contains("[marks]"),
+        "{text}"
+    );
+    let alone: serde_json::Value =
+        serde_json::from_str(&desk.done(&[&sim[..], &["--json"]].concat())).unwrap();
+    assert!(alone["notes"].as_array().unwrap().iter().any(|note| note["key"] == "marks"), "{alone}");
+    let sweep =
+        [&["sweep", &star][..], &quiet, &["--set", "fabric.protocol=dctcp,ideal", "--seeds", "1,2"]].concat();
+    let text = desk.done(&[&sweep[..], &["--out", "out"]].concat());
+    assert_eq!(text.matches("dctcp ran as tcp").count(), 1, "{text}");
+    assert!(text.contains("(2 of 2 points of dctcp)"), "{text}");
+    let sweep: Sweep = read_json(desk.path("out/sweep.json")).unwrap();
+    let has = |point: &unrack_record::SweepPoint| point.notes.iter().any(|note| note.key == "marks");
+    assert!(sweep.points.iter().all(|point| has(point) == (point.figures.fabric == "dctcp")));
+}

@@ -1,7 +1,7 @@
 //! Result of one run with part of the program's memory remote.
 
 use serde::Serialize;
-use unrack_paging::{Calibration, FetchDelay, LEFT_OUT, LocalMemory, NOT_AWAY, Tally};
+use unrack_paging::{Calibration, FetchDelay, LEFT_OUT, LocalMemory, NOT_AWAY, NodeTraffic, Tally};
 use unrack_record::{Machine, StartedCommand, Stated, Warning};
 use unrack_units::{Bytes, Rate, Share, Time};
 
@@ -27,8 +27,11 @@ pub struct RunAnswer {
     /// Latency; `None` if delays were drawn from a file.
     pub latency: Option<Time>,
     pub bandwidth: Rate,
-    /// Memory node, if pages came from one. Its own delays are added to `delay_ns`.
+    /// Memory nodes, if pages came from some, with commas between them. Their own delays are added to `delay_ns`.
     pub remote: Option<String>,
+    /// What the run got from each memory node.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeTraffic>,
     pub wall_s: f64,
     /// Time of the native run that measured the footprint; `None` if other work disturbed it.
     pub native_s: Option<f64>,
@@ -61,8 +64,9 @@ pub(super) struct Ran<'a> {
     pub delay: &'a FetchDelay,
     /// Whether delays were drawn from a file.
     pub is_drawn: bool,
-    /// Description of the memory node.
+    /// Description of the memory nodes.
     pub remote: Option<String>,
+    pub nodes: Vec<NodeTraffic>,
     pub wall_s: f64,
     pub native_s: Option<f64>,
     /// Expected run time; `None` if the memory node determines the delay.
@@ -90,6 +94,7 @@ impl RunAnswer {
             latency: (!ran.is_drawn).then(|| ran.delay.latency()),
             bandwidth: ran.delay.bandwidth(),
             remote: ran.remote,
+            nodes: ran.nodes,
             wall_s: ran.wall_s,
             native_s: ran.native_s,
             expected_s: known.and_then(|known| known.value),

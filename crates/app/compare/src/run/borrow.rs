@@ -84,6 +84,7 @@ impl BorrowQuestion {
             delay: &delay,
             is_drawn: self.delay.is_drawn(),
             remote: None,
+            nodes: Vec::new(),
             wall_s: report.wall_s,
             native_s: None,
             expected: None,

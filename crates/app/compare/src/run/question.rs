@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use unrack_build::build;
 use unrack_paging::{
-    CaptureTo, CheckedProgram, FaultMode, Input, MemoryNode, OneRun, OutputTarget, Placeholder, RemoteNode,
+    CaptureTo, CheckedProgram, FaultMode, Input, MemoryNodes, OneRun, OutputTarget, Placeholder, RemoteNodes,
     RunReport, RunSetup, Weighing, calibrate_undisturbed, expected, footprint, measure,
 };
 use unrack_record::{StartedCommand, Stated, Warning};
@@ -32,9 +32,9 @@ pub struct RunQuestion {
     pub seed: u64,
     /// Place where page faults are handled.
     pub mode: FaultMode,
-    /// Memory node that holds remote pages, with its keys.
-    pub remote: Option<MemoryNode>,
-    /// Time after which a thread that waits for a page from the memory node is reported.
+    /// Memory nodes that hold remote pages, with their keys.
+    pub remote: Option<MemoryNodes>,
+    /// Time after which a thread that waits for a page from a memory node is reported.
     pub page_timeout: Duration,
     /// File to which every page transfer is written.
     pub capture: Option<PathBuf>,
@@ -57,8 +57,8 @@ impl RunQuestion {
         let weighing = self.weigh(&mut job)?;
         let footprint = self.footprint.or(weighing.map(|weighing| weighing.footprint.bytes()));
         let local = local_of(self.local, footprint)?;
-        if let Some(node) = &self.remote {
-            node.greet(self.page_timeout)?;
+        if let Some(nodes) = &self.remote {
+            nodes.greet(self.page_timeout)?;
         }
         let (calibration, disturbance) = calibrate_undisturbed(self.mode, None)?;
         let setup = RunSetup {
@@ -68,7 +68,7 @@ impl RunQuestion {
             calibration,
             seed: self.seed,
             capture: self.capture.as_deref().map(|path| CaptureTo { path, native_s: None }),
-            node: self.remote.as_ref().map(|at| RemoteNode { at, page_timeout: self.page_timeout }),
+            nodes: self.remote.as_ref().map(|at| RemoteNodes { at, page_timeout: self.page_timeout }),
             output: OutputTarget::Inherited,
             until: None,
             placeholder,
@@ -124,6 +124,7 @@ impl RunQuestion {
             delay: setup.delay,
             is_drawn: self.delay.is_drawn(),
             remote: self.remote.as_ref().map(ToString::to_string),
+            nodes: report.nodes.clone(),
             wall_s: report.wall_s,
             native_s,
             expected: self.remote.is_none().then(concluded),

@@ -62,7 +62,7 @@ impl OwnRuns {
             calibration: calibration(known.cost),
             seed: order.seed,
             capture: is_captured.then_some(to),
-            node: None,
+            nodes: None,
             output: OutputTarget::File(output.clone()),
             until,
             placeholder: None,

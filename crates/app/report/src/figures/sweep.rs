@@ -136,7 +136,12 @@ mod tests {
             events: 0,
             packet_hops: 0,
         };
-        SweepPoint { values: values.map(String::from).to_vec(), scenario_hash: String::new(), figures }
+        SweepPoint {
+            values: values.map(String::from).to_vec(),
+            scenario_hash: String::new(),
+            figures,
+            notes: Vec::new(),
+        }
     }
 
     #[test]

@@ -12,7 +12,24 @@ const NETWORKS: [(u32, u32); 5] = [(4, 8), (16, 8), (10, 20), (8, 20), (4, 2)];
 
 /// Returns the counts of the wiring that the study compares with the paper.
 pub(super) fn values() -> Computed {
-    let networks = NETWORKS.map(|(racks, hosts)| WiredNetwork::new(racks, hosts));
+    values_of(|_, wired| wired)
+}
+
+/// Returns the same values for a wiring in which the NICs of a rack are connected to one switch, as in a conventional rack.
+pub(super) fn racks_apart() -> Computed {
+    values_of(|(nic, racks, hosts), _| nic / hosts % racks)
+}
+
+/// Returns the values for a wiring. `switch` maps a NIC, the numbers of racks and of hosts in each, and the switch of the NIC in our
+/// topology, to the switch of the NIC in this wiring.
+fn values_of(switch: impl Fn((u32, u32, u32), u32) -> u32) -> Computed {
+    let networks = NETWORKS.map(|(racks, hosts)| {
+        let mut network = WiredNetwork::new(racks, hosts);
+        (0..)
+            .zip(&mut network.switches)
+            .for_each(|(nic, wired)| *wired = switch((nic, racks, hosts), *wired));
+        network
+    });
     let misplaced: usize = networks.iter().map(WiredNetwork::misplaced).sum();
     let [a, b, even, odd, prototype] = networks;
     let count = |value: usize| value as f64;

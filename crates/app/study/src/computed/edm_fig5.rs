@@ -1,6 +1,6 @@
 //! EDM figure 5: cycles between the points of the path at which blocks can be observed.
 
-use super::edm_table1::{MEMORY, between, through_the_switch};
+use super::edm_table1::{MEMORY, between, through_lines_of};
 use crate::computed::Computed;
 use unrack_phy::Block;
 use unrack_phy::edm::{Body, MemoryMessage, Mux, MuxPolicy};
@@ -12,11 +12,16 @@ use unrack_units::Time;
 
 /// Returns the cycles of each step, and the number of blocks in a buffer.
 pub(super) fn values() -> Computed {
+    values_over(0)
+}
+
+/// Returns the same values over lines that each take this many cycles, which are not subtracted.
+pub(super) fn values_over(line: usize) -> Computed {
     let read = Request::Read { dst: MEMORY, address: 64, bytes: 64 };
     let write = Request::Write { dst: MEMORY, address: 64, data: vec![0; 64] };
     let mut values = Computed::new();
     for (name, request, granted) in [("read", read, "request_to_data"), ("write", write, "grant_to_data")] {
-        let (all, crossings) = through_the_switch(request);
+        let (all, crossings) = through_lines_of(line, request);
         let [asks, matched, makes_data, forwarded] =
             between(&format!("edm_{name}"), &crossings).map(|(_, cycles)| cycles);
         let links = 4 * 2 * steps::PCS_CYCLES;

@@ -15,11 +15,16 @@ const AROUND: usize = 8;
 
 /// Returns the shares of bandwidth that are wasted, and the waiting times in nanoseconds.
 pub(super) fn values() -> Computed {
-    let frame = frame_bytes(REQUEST);
-    let gap = gap_bytes(REQUEST);
+    values_of(REQUEST)
+}
+
+/// Returns the same values for requests of this many bytes.
+pub(super) fn values_of(request: usize) -> Computed {
+    let frame = frame_bytes(request);
+    let gap = gap_bytes(request);
     let time = |bytes| RATE.transmit(Bytes::new(bytes)).as_ns_f64();
     let values = [
-        ("waste", 1.0 - REQUEST as f64 / frame),
+        ("waste", 1.0 - request as f64 / frame),
         ("gap", gap / (frame + gap)),
         ("behind_1500", time(1_500)),
         ("behind_9000", time(9_000)),

@@ -14,21 +14,27 @@ const MATCHINGS: u32 = 20;
 
 /// Returns times, sizes and shares of the scheduler, by name.
 pub(super) fn values() -> Computed {
-    let config = EdmConfig::default();
-    let matching_ns = matching_ns(&config);
+    values_of(&EdmConfig::default())
+}
+
+/// Returns the same values for another configuration.
+pub(super) fn values_of(config: &EdmConfig) -> Computed {
+    let matching_ns = matching_ns(config);
     let line_rate_bytes = matching_ns * RATE.as_bps() as f64 / 8e9;
     let bursts = (line_rate_bytes / BURST_BYTES as f64).ceil();
     let control = CONTROL_BITS as f64 / (BURST_BYTES * 8) as f64;
-    // §3.1.2: the queue of each port holds up to X notifications from every other port.
-    let notifications = f64::from(config.max_active) * f64::from(PORTS) * f64::from(PORTS);
+    // §4.1: K N^2, for a notification of K bits for each pair of ports.
+    let sram_mb = f64::from(PORTS) * f64::from(PORTS) * CONTROL_BITS as f64 / 8.0 / 1e6;
     let values = [
         ("matching_ns", matching_ns),
-        ("measured_matching_ns", measured_matching_ns(&config)),
+        ("measured_matching_ns", measured_matching_ns(config)),
         ("chunk_bytes", bursts * BURST_BYTES as f64),
         ("control_share", control),
         ("default_chunk", config.chunk.get() as f64),
         ("max_active", f64::from(config.max_active)),
-        ("sram_mb", notifications * CONTROL_BITS as f64 / 8.0 / 1e6),
+        ("sram_mb", sram_mb),
+        // §3.1.2: the queue of each port holds up to X notifications from every other port.
+        ("sram_x_mb", sram_mb * f64::from(config.max_active)),
     ];
     values.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
 }

@@ -65,10 +65,15 @@ pub(super) fn wire(links: u64) -> Time {
 /// Runs a request. Returns the number of cycles until the first block of its data arrives, and a record of the blocks that
 /// left multiplexers.
 pub(super) fn through_the_switch(request: Request) -> (u64, Vec<BlockInFlight>) {
+    through_lines_of(0, request)
+}
+
+/// Runs a request like [`through_the_switch`], over lines that each take this many cycles.
+pub(super) fn through_lines_of(line: usize, request: Request) -> (u64, Vec<BlockInFlight>) {
     let (cycle, counts_control) = (steps::PCS_CYCLE, true);
     let switch = SwitchConfig { ports: 2, chunk: 256, policy: Order::Srpt, cycle, counts_control };
     let host = HostConfig { node: 0, chunk: 256, max_active: 3, mega: None, timeout: None };
-    let mut bed = Testbed::new(switch, host, MuxPolicy::Fair, 0);
+    let mut bed = Testbed::new(switch, host, MuxPolicy::Fair, line);
     bed.crossings = Some(Vec::new());
     let is_write = matches!(request, Request::Write { .. });
     bed.hosts[usize::from(COMPUTE)].submit(0, request);

@@ -1,7 +1,10 @@
 //! Figures that need no simulation: they are computed from the parameters and protocol cores that simulations also use.
 
+mod broken;
 mod ddc_table4;
 mod drack_wiring;
+mod edm_artifact;
+mod edm_failures;
 mod edm_fig5;
 mod edm_kv;
 mod edm_mac_limits;
@@ -10,6 +13,7 @@ mod edm_table1;
 mod r2c2;
 mod values;
 
+pub use broken::broken;
 pub use values::Computed;
 
 use crate::file::StudyScale;
@@ -20,7 +24,9 @@ pub fn figures(study: &str, scale: StudyScale) -> Computed {
         "edm/scheduler" => edm_scheduler::values(),
         "edm/mac-limits" => edm_mac_limits::values(),
         "edm/fig6" => edm_kv::throughput(scale),
+        "edm/fig8-artifact" => edm_artifact::values(scale),
         "edm/fig7" => edm_kv::latency(scale),
+        "edm/failures" => edm_failures::values(),
         "edm/fig5-cycles" => edm_fig5::values(),
         "edm/table1" => edm_table1::values(),
         "ddc/table4" => ddc_table4::values(),

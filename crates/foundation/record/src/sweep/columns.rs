@@ -105,6 +105,7 @@ mod tests {
     fn sweep(keys: &[&str], rows: &[&[&str]]) -> Sweep {
         let point = |values: &&[&str]| SweepPoint {
             values: values.iter().map(|value| value.to_string()).collect(),
+            notes: Vec::new(),
             scenario_hash: "5eed".into(),
             figures: Figures {
                 fabric: "edm".into(),

@@ -4,6 +4,7 @@ mod axis;
 mod columns;
 
 use serde::{Deserialize, Serialize};
+use unrack_units::Warning;
 
 /// A grid of scenarios with its results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,6 +26,9 @@ pub struct SweepPoint {
     pub scenario_hash: String,
     #[serde(flatten)]
     pub figures: Figures,
+    /// Settings that never acted at this point. Empty if all did, in sweeps of versions without notes, and in tables.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Warning>,
 }
 
 /// Figures of one simulation. They depend only on the scenario and the build.

@@ -4,6 +4,7 @@ mod common;
 mod hostile;
 mod memory;
 mod pair;
+mod several;
 mod shared;
 mod silence;
 mod tcp;

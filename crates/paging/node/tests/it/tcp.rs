@@ -156,6 +156,7 @@ const WELCOME: Welcome = Welcome {
     extent_pages: 0,
     share: 100,
     silence_ms: 0,
+    identity: 0,
 };
 
 #[test]

@@ -1,6 +1,6 @@
 //! Addresses of memory nodes.
 
-use crate::control::PagerSettings;
+use crate::control::{NodePlace, PagerSettings};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -36,26 +36,32 @@ impl fmt::Display for Address {
 }
 
 impl PagerSettings {
-    /// Returns the address of the run's memory node, or `None` if the run has no node.
-    pub fn node(&self) -> Option<Address> {
-        match self.backend.load(Relaxed) {
+    /// Returns the addresses of the run's memory nodes; none if remote pages are in a private arena.
+    pub fn addresses(&self) -> Vec<Address> {
+        self.nodes.iter().map_while(NodePlace::node).collect()
+    }
+}
+
+impl NodePlace {
+    fn node(&self) -> Option<Address> {
+        match self.kind.load(Relaxed) {
             0 => None,
-            1 => Some(Address::Tcp { ip: self.node_ip(), port: self.node_port.load(Relaxed) as u16 }),
-            2 => Some(Address::Shared(self.node_path())),
+            1 => Some(Address::Tcp { ip: self.ip(), port: self.port.load(Relaxed) as u16 }),
+            2 => Some(Address::Shared(self.path())),
             _ => Some(Address::Encrypted {
-                ip: self.node_ip(),
-                port: self.node_port.load(Relaxed) as u16,
-                by: self.node_path(),
+                ip: self.ip(),
+                port: self.port.load(Relaxed) as u16,
+                by: self.path(),
             }),
         }
     }
 
-    fn node_ip(&self) -> [u8; 4] {
-        self.node_address.load(Relaxed).to_be_bytes()
+    fn ip(&self) -> [u8; 4] {
+        self.address.load(Relaxed).to_be_bytes()
     }
 
-    fn node_path(&self) -> String {
-        let bytes = self.node_path.iter().flat_map(|word| word.load(Relaxed).to_le_bytes());
+    fn path(&self) -> String {
+        let bytes = self.path.iter().flat_map(|word| word.load(Relaxed).to_le_bytes());
         let path: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
         String::from_utf8_lossy(&path).into_owned()
     }

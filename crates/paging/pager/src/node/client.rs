@@ -1,19 +1,21 @@
-//! Client of a memory node, over either transport.
+//! Client of one memory node, over either transport, or of several nodes.
 
 use super::address::Address;
-use super::error::Error;
+use super::error::{Error, ErrorKind};
 use super::request::{Owed, PageCompletion, Rejected};
 use super::settings::{NodeLimits, NodeSettings};
+use super::several::{NodeSet, Redundancy};
 use super::{shared, tcp};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use rustix::event::PollFlags;
 use rustix::fd::BorrowedFd;
 
-/// Session of a process with a memory node, over TCP or shared memory.
+/// Session of a process with a memory node, over TCP or shared memory, or sessions with several nodes.
 pub enum Client {
     Tcp(Box<tcp::NodeConnection>),
     Shared(Box<shared::MappedNode>),
+    Several(Box<NodeSet>),
 }
 
 impl Client {
@@ -31,6 +33,20 @@ impl Client {
         }
     }
 
+    /// Connects to one or more nodes; with one, the result is that of [`Client::connect`].
+    ///
+    /// # Errors
+    /// The same as for [`Client::connect`]. In a mirror only if there is no connection to any of the nodes.
+    ///
+    /// # Panics
+    /// If there is no node.
+    pub fn connect_all(nodes: &[NodeSettings], redundancy: Redundancy) -> Result<Client, Error> {
+        match nodes {
+            [node] => Client::connect(node),
+            nodes => NodeSet::connect(nodes, redundancy).map(|set| Client::Several(Box::new(set))),
+        }
+    }
+
     /// Queues a store of the page at `slot`.
     ///
     /// # Errors
@@ -44,6 +60,8 @@ impl Client {
             Client::Tcp(client) => unsafe { client.session.store(id, slot) },
             // SAFETY: the caller guarantees that the page stays readable and unchanged.
             Client::Shared(client) => unsafe { client.store(id, slot) },
+            // SAFETY: the caller guarantees that the page stays readable and unchanged.
+            Client::Several(set) => unsafe { set.store(id, slot) },
         }
     }
 
@@ -60,6 +78,8 @@ impl Client {
             Client::Tcp(client) => unsafe { client.session.load(id, slot) },
             // SAFETY: the caller guarantees that the page stays writable and unused otherwise.
             Client::Shared(client) => unsafe { client.load(id, slot) },
+            // SAFETY: the caller guarantees that the page stays writable and unused otherwise.
+            Client::Several(set) => unsafe { set.load(id, slot) },
         }
     }
 
@@ -69,6 +89,7 @@ impl Client {
         match self {
             Client::Tcp(client) => client.session.forget(ids),
             Client::Shared(client) => client.forget(ids),
+            Client::Several(set) => set.forget(ids),
         }
     }
 
@@ -78,13 +99,25 @@ impl Client {
         match self {
             Client::Tcp(client) => client.session.withdraw(id),
             Client::Shared(client) => client.withdraw(id),
+            Client::Several(set) => set.withdraw(id),
+        }
+    }
+
+    /// Returns whether [`Client::withdraw`] would succeed.
+    pub(super) fn is_unsent(&self, id: u32) -> bool {
+        match self {
+            Client::Tcp(client) => client.session.is_unsent(id),
+            Client::Shared(client) => client.is_unsent(id),
+            Client::Several(set) => set.is_unsent(id),
         }
     }
 
     /// Makes the next [`Client::progress`] send the queued stores even if no batch is full.
     pub fn flush(&mut self) {
-        if let Client::Tcp(client) = self {
-            client.session.flush();
+        match self {
+            Client::Tcp(client) => client.session.flush(),
+            Client::Shared(_) => {}
+            Client::Several(set) => set.flush(),
         }
     }
 
@@ -96,6 +129,7 @@ impl Client {
         match self {
             Client::Tcp(client) => client.progress(done),
             Client::Shared(client) => client.progress(done),
+            Client::Several(set) => set.progress(done),
         }
     }
 
@@ -104,6 +138,7 @@ impl Client {
         match self {
             Client::Tcp(client) => client.limits,
             Client::Shared(client) => client.limits,
+            Client::Several(set) => set.limits(),
         }
     }
 
@@ -112,6 +147,7 @@ impl Client {
         match self {
             Client::Tcp(client) => client.fd(),
             Client::Shared(client) => client.fd(),
+            Client::Several(set) => set.fd(),
         }
     }
 
@@ -128,6 +164,7 @@ impl Client {
         match self {
             Client::Tcp(client) => client.session.owed(),
             Client::Shared(client) => client.owed(),
+            Client::Several(set) => set.owed(),
         }
     }
 
@@ -136,6 +173,24 @@ impl Client {
         match self {
             Client::Tcp(client) => client.heard(),
             Client::Shared(client) => client.heard(),
+            Client::Several(set) => set.heard(),
+        }
+    }
+
+    /// Returns the index of the node that has owed an answer for longest; `None` if there is only one node, or none owes an answer.
+    pub fn awaited_node(&self) -> Option<usize> {
+        match self {
+            Client::Tcp(_) | Client::Shared(_) => None,
+            Client::Several(set) => set.most_silent().map(|(node, _)| node),
+        }
+    }
+
+    /// Makes an error that names the node of a single session.
+    pub(super) fn error(&self, kind: ErrorKind) -> Error {
+        match self {
+            Client::Tcp(client) => client.link.error(kind),
+            Client::Shared(client) => client.link.error(kind),
+            Client::Several(_) => unreachable!("a set has no set among its nodes"),
         }
     }
 
@@ -144,6 +199,7 @@ impl Client {
         match self {
             Client::Tcp(client) => client.session.is_idle(),
             Client::Shared(client) => client.is_idle(),
+            Client::Several(set) => set.is_idle(),
         }
     }
 }

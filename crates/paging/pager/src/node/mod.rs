@@ -7,11 +7,13 @@
 //!
 //! | module | idea |
 //! |---|---|
-//! | `client` | the client, over either transport |
+//! | `client` | the client, over either transport, or of several nodes |
 //! | `address`, `settings`, `request`, `error` | inputs and results of the client |
 //! | [`session`] | batching, merging, overtaking and checking, without input and output |
 //! | `tcp` | drives a session over a socket |
 //! | `shared` | copies pages into memory that the node hands out |
+//! | `several` | sessions with several nodes, striped or mirrored |
+//! | `meter` | what a session gets from its node: pages and the time in which the node owed some |
 //! | `connect` | connecting to a node, with hello and welcome |
 //! | [`pulse`] | timing of pings, and detection of a silent node |
 //!
@@ -23,10 +25,12 @@ mod client;
 mod connect;
 mod error;
 pub mod held;
+mod meter;
 pub mod pulse;
 mod request;
 pub mod session;
 mod settings;
+mod several;
 mod shared;
 mod tcp;
 
@@ -35,3 +39,4 @@ pub use client::Client;
 pub use error::{Error, ErrorKind};
 pub use request::{Owed, PageCompletion, Rejected};
 pub use settings::{NodeLimits, NodeSettings, Tuning};
+pub use several::Redundancy;

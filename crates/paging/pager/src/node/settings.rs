@@ -1,6 +1,7 @@
 //! Parameters of a session with a memory node, and the limits that the node states.
 
 use super::address::Address;
+use crate::control::NodeCounts;
 use core::sync::atomic::AtomicU64;
 use unrack_wire::{MOST_IDS, MOST_PAGES, PATIENCE, Welcome};
 
@@ -16,6 +17,8 @@ pub struct NodeSettings {
     pub waited_ns: Option<&'static AtomicU64>,
     /// Longest time in ns that the node may owe an answer and stay silent before the session ends.
     pub patience_ns: u64,
+    /// Counts of what the node sends and receives.
+    pub counts: Option<&'static NodeCounts>,
     pub tuning: Tuning,
 }
 
@@ -24,7 +27,15 @@ impl NodeSettings {
     pub fn new(address: Address) -> NodeSettings {
         let (timeout_ns, patience_ns, tuning) =
             (5_000_000_000, PATIENCE.as_nanos() as u64, Tuning::default());
-        NodeSettings { address, reserve_pages: 0, timeout_ns, waited_ns: None, patience_ns, tuning }
+        NodeSettings {
+            address,
+            reserve_pages: 0,
+            timeout_ns,
+            waited_ns: None,
+            patience_ns,
+            counts: None,
+            tuning,
+        }
     }
 }
 
@@ -67,16 +78,18 @@ impl Tuning {
     }
 }
 
-/// Number of pages that a node has, and maximum number of pages that one client may store there.
+/// Number of pages that a node has, maximum number of pages that one client may store there, and the node's identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NodeLimits {
     pub capacity: u64,
     pub share: u64,
+    /// Random number of the node, by which two addresses of one node are recognized; 0: unknown.
+    pub identity: u64,
 }
 
 impl NodeLimits {
     /// Takes the limits from a node's greeting.
     pub(super) fn new(welcome: &Welcome) -> NodeLimits {
-        NodeLimits { capacity: welcome.capacity, share: welcome.share }
+        NodeLimits { capacity: welcome.capacity, share: welcome.share, identity: welcome.identity }
     }
 }

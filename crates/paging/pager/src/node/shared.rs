@@ -8,6 +8,7 @@
 use super::connect::{self, Link};
 use super::error::{Error, ErrorKind};
 use super::held::ById;
+use super::meter::Meter;
 use super::pulse::Pulse;
 use super::request::{Owed, PageCompletion, Rejected};
 use super::session::hash_of;
@@ -43,9 +44,10 @@ enum RequestState {
 
 /// Session with a node on this machine, with the extents that the node handed out.
 pub struct MappedNode {
-    link: Link,
+    pub(super) link: Link,
     tuning: Tuning,
     pub(super) limits: NodeLimits,
+    meter: Meter,
     pulse: Pulse,
     known: ById<KnownExtent>,
     extents: Vec<usize>,
@@ -76,6 +78,7 @@ impl MappedNode {
             link,
             tuning: settings.tuning.within(&welcome),
             limits: NodeLimits::new(&welcome),
+            meter: Meter::new(settings.counts),
             pulse: Pulse::new(welcome.silence_ms, settings.patience_ns, now_ns()),
             known: ById::new(KnownExtent { place: 0, checksum: 0 }),
             extents: Vec::new(),
@@ -174,6 +177,10 @@ impl MappedNode {
         ids.len()
     }
 
+    pub(super) fn is_unsent(&self, id: u32) -> bool {
+        self.waiting.iter().any(|(waiting, _)| *waiting == id)
+    }
+
     pub(super) fn withdraw(&mut self, id: u32) -> bool {
         let last = self.waiting.iter().rposition(|(waiting, _)| *waiting == id);
         last.is_some_and(|last| self.waiting.remove(last).is_some())
@@ -223,6 +230,7 @@ impl MappedNode {
         } else if self.asked == RequestState::No && self.pulse.is_due(now_ns) {
             self.ask(Verb::Ping, now_ns)?;
         }
+        self.meter.read(&self.done, self.owed(), now_ns);
         done.append(&mut self.done);
         Ok(())
     }

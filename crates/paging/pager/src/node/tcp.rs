@@ -2,6 +2,7 @@
 
 use super::connect::{self, Link};
 use super::error::{Error, ErrorKind};
+use super::meter::Meter;
 use super::pulse::Pulse;
 use super::request::PageCompletion;
 use super::session::NodeSession;
@@ -19,10 +20,11 @@ const PARTS: usize = 64;
 
 /// Connection to a node over TCP.
 pub struct NodeConnection {
-    link: Link,
+    pub(super) link: Link,
     pub(super) session: NodeSession,
     pub(super) pulse: Pulse,
     pub(super) limits: NodeLimits,
+    meter: Meter,
     blocked: bool,
     /// True if data was sent in the current exchange.
     has_said: bool,
@@ -37,6 +39,7 @@ impl NodeConnection {
             session: NodeSession::new(settings.tuning.within(&welcome)),
             pulse: Pulse::new(welcome.silence_ms, settings.patience_ns, now_ns()),
             limits: NodeLimits::new(&welcome),
+            meter: Meter::new(settings.counts),
             blocked: false,
             has_said: false,
             heard: 0,
@@ -64,7 +67,9 @@ impl NodeConnection {
             self.pulse.said(now_ns);
         }
         self.has_said = false;
+        let before = done.len();
         let came = self.exchange(done)?;
+        self.meter.read(&done[before..], self.session.owed(), now_ns);
         if self.has_said {
             self.pulse.said(now_ns);
         }

@@ -31,6 +31,31 @@ pub struct Counters {
     pub background_sent_bytes: u64,
     /// Payload received by background traffic, which belongs to no message.
     pub background_arrived_bytes: u64,
+    /// Number of times that each [`Mechanism`] acted, in the sequence of the enumeration.
+    pub acted: [u64; Mechanism::COUNT],
+}
+
+/// Mechanism that acts only under some conditions. A run in which it never acts does not depend on its parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mechanism {
+    /// A switch marks a packet for congestion.
+    Mark,
+    /// A switch asks the sender at the far end of a link to pause.
+    Pause,
+    /// A sender or a receiver waits too long, and a timer expires.
+    Timeout,
+    /// A sender must wait, because the receiver has no room for what it would send.
+    Credit,
+    /// A sender must wait, because it has as many messages under way as it may announce.
+    ActiveLimit,
+    /// A packet finds no room at a port, and is dropped.
+    FullBuffer,
+    /// A packet is lost or repeated because a link is down or has a bit error.
+    Fault,
+}
+
+impl Mechanism {
+    const COUNT: usize = Mechanism::Fault as usize + 1;
 }
 
 impl<E: Tied> Tied for Event<E> {
@@ -55,6 +80,7 @@ impl Counters {
             trimmed_packets,
             background_sent_bytes,
             background_arrived_bytes,
+            acted,
         } = part;
         self.events += events;
         self.packet_hops += packet_hops;
@@ -65,6 +91,12 @@ impl Counters {
         self.trimmed_packets += trimmed_packets;
         self.background_sent_bytes += background_sent_bytes;
         self.background_arrived_bytes += background_arrived_bytes;
+        self.acted.iter_mut().zip(acted).for_each(|(all, of_part)| *all += of_part);
+    }
+
+    /// Returns the number of times that a mechanism acted.
+    pub fn acted(&self, mechanism: Mechanism) -> u64 {
+        self.acted[mechanism as usize]
     }
 }
 
@@ -200,6 +232,17 @@ impl<E: Tied, O: Observer> Core<E, O> {
         self.outcomes[id.index()].trims += 1;
         self.observer.dropped(id, bytes, self.now);
         self.lost(id, packet);
+    }
+    /// Counts that a mechanism acted.
+    pub fn acted(&mut self, mechanism: Mechanism) {
+        self.counters.acted[mechanism as usize] += 1;
+    }
+    /// Counts a fault if there is one. Returns its argument: whether a packet is lost on a link.
+    pub fn met_fault(&mut self, is_lost: bool) -> bool {
+        if is_lost {
+            self.acted(Mechanism::Fault);
+        }
+        is_lost
     }
     /// Reports to the observer that message `id` also needed a lost packet. [`Core::dropped`] has already counted the
     /// packet.

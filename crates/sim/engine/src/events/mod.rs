@@ -19,7 +19,7 @@ mod queue;
 mod split;
 
 pub use self::busy::BusyTimes;
-pub use self::core::{Core, Counters};
+pub use self::core::{Core, Counters, Mechanism};
 pub use observe::{Hop, LinkId, ObservedPacket, Observer, PacketKind, Unobserved, WaitReason};
 pub use queue::{EventQueue, Tie, Tied};
 pub use split::{Split, run_split};

@@ -54,12 +54,12 @@ pub struct SwitchedLinks {
     pub to_port: Vec<Block>,
 }
 
-/// Simulated nodes that are connected by one switch, or by two mirrored switches (§3.3).
+/// Simulated nodes that are connected by one switch, or by two mirrored switches (§3.3). Each node has memory of type `M`.
 #[derive(Debug, Clone)]
-pub struct Testbed {
+pub struct Testbed<M = RecordingMemory> {
     now: u64,
     pub hosts: Vec<HostStack>,
-    pub memory: Vec<RecordingMemory>,
+    pub memory: Vec<M>,
     /// Switches with their links: one switch for each line of a node.
     pub stars: Vec<SwitchedLinks>,
     /// If `Some`, record of all blocks, except idle ones, that multiplexers have sent.
@@ -161,11 +161,10 @@ fn replace_newest(sender: &mut Sender, replace: impl FnOnce(Block) -> Block) {
     *newest = replace(*newest);
 }
 
-impl Testbed {
+impl Testbed<RecordingMemory> {
     /// Returns a testbed with one switch. All nodes have the configuration `host`, apart from their numbers.
     pub fn new(switch: SwitchConfig, host: HostConfig, policy: MuxPolicy, wire: usize) -> Testbed {
-        let hosts = each_node(switch, host, HostStack::new);
-        Testbed::from_parts(hosts, vec![star(switch, policy, wire)])
+        Testbed::with_memory(switch, host, policy, wire)
     }
 
     /// Returns a testbed with two switches. All nodes are mirrored: they send all traffic to both switches.
@@ -173,15 +172,32 @@ impl Testbed {
         let hosts = each_node(switch, host, HostStack::mirrored);
         Testbed::from_parts(hosts, vec![star(switch, policy, wire); 2])
     }
+}
 
-    fn from_parts(hosts: Vec<HostStack>, stars: Vec<SwitchedLinks>) -> Testbed {
-        let memory = vec![RecordingMemory::default(); hosts.len()];
+impl<M: MemoryController + Default> Testbed<M> {
+    /// Returns a testbed with one switch, as [`Testbed::new`] does, whose nodes have this memory.
+    pub fn with_memory(switch: SwitchConfig, host: HostConfig, policy: MuxPolicy, wire: usize) -> Testbed<M> {
+        let hosts = each_node(switch, host, HostStack::new);
+        Testbed::from_parts(hosts, vec![star(switch, policy, wire)])
+    }
+
+    fn from_parts(hosts: Vec<HostStack>, stars: Vec<SwitchedLinks>) -> Testbed<M> {
+        let memory = hosts.iter().map(|_| M::default()).collect();
         Testbed { now: 0, hosts, memory, stars, crossings: None }
     }
 
     /// Returns the number of the next cycle.
     pub fn now(&self) -> u64 {
         self.now
+    }
+
+    /// Leaves out the cycles before `cycle`, in which nothing happens. The testbed must be idle, and no block may be in a switch.
+    ///
+    /// # Panics
+    /// If the testbed is not idle.
+    pub fn skip_to(&mut self, cycle: u64) {
+        assert!(self.is_idle(), "cycles in which something happens are not left out");
+        self.now = self.now.max(cycle);
     }
 
     /// Processes one cycle.

@@ -42,7 +42,7 @@ pub struct FlitTransmitter {
     /// Transmission time of a flit on this link, and then on the slowest link of the network.
     flit: Time,
     slowest: Time,
-    initial: u32,
+    initial: [u32; CLASSES],
     run: u32,
     credits: [u32; CLASSES],
     /// For each class, the number of credits that the transmitter has spent before they came back.
@@ -65,18 +65,22 @@ struct Returning {
 
 impl FlitTransmitter {
     /// Creates a transmitter of flits with `slots` slots. The transmission of a flit takes the time `flit` on this
-    /// link, and the time `slowest` on the slowest link of the network. The transmitter has `credits` credits for each
+    /// link, and the time `slowest` on the slowest link of the network. The transmitter has these `credits` for each
     /// class, and sends runs of at most `run` messages.
-    pub fn new((slots, flit, slowest): (u32, Time, Time), credits: u32, run: u32) -> FlitTransmitter {
+    pub fn new(
+        (slots, flit, slowest): (u32, Time, Time),
+        credits: [u32; CLASSES],
+        run: u32,
+    ) -> FlitTransmitter {
         FlitTransmitter {
             slots,
             flit,
             slowest,
             initial: credits,
             run,
-            credits: [credits; CLASSES],
+            credits,
             owed: [0; CLASSES],
-            available: if credits > 0 { ClassSet::ALL } else { ClassSet::NONE },
+            available: ClassSet::of(|class| credits[class.index()] > 0),
             returning: VecDeque::new(),
             midway: None,
         }
@@ -204,7 +208,7 @@ impl FlitTransmitter {
             if mine > 0 {
                 self.credits[class.index()] += mine;
                 self.available.insert(class);
-                assert!(self.credits[class.index()] <= self.initial, "a credit was created");
+                assert!(self.credits[class.index()] <= self.initial[class.index()], "a credit was created");
             }
         }
     }

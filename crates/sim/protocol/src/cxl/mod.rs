@@ -20,7 +20,8 @@
 //!
 //! This model has no congestion control. If the request buffers of a memory node are full, further requests for it stay
 //! in the input queues of the switch, and the messages behind them wait too, even if they have other destinations. This
-//! head-of-line blocking results from the queues and credits; no extra rule models it.
+//! head-of-line blocking results from the queues and credits; no extra rule models it. It can be turned off
+//! ([`Params::blocking`]), so that its cost can be measured.
 //!
 //! Departure: CXL.mem has no atomic operation that returns data. Here a read-modify-write is a request with data (RwD)
 //! that the memory node answers with data (DRS).
@@ -39,7 +40,7 @@ mod tests;
 
 pub use link::{Feed, FlitTransmitter};
 pub use node::{Burst, DepartedMessage, Node};
-pub use params::{Flit, Params};
+pub use params::{AnswerOrder, Flit, Params};
 pub use run::FlitSlots;
 pub use switch::Switch;
 
@@ -112,6 +113,13 @@ impl ClassSet {
     pub const NONE: ClassSet = ClassSet(0);
     /// The set of all classes.
     pub const ALL: ClassSet = ClassSet(0b1111);
+
+    /// Returns the set of the classes for which `is_in` returns `true`.
+    pub fn of(is_in: impl Fn(MessageClass) -> bool) -> ClassSet {
+        let mut set = ClassSet::NONE;
+        MessageClass::ALL.into_iter().filter(|class| is_in(*class)).for_each(|class| set.insert(class));
+        set
+    }
 
     /// Adds a class.
     pub fn insert(&mut self, class: MessageClass) {

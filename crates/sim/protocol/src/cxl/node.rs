@@ -1,15 +1,17 @@
 //! CXL node that is both a host and a memory device.
 
-use super::{ClassSet, Line, MessageClass};
+use super::{AnswerOrder, ClassSet, Line, MessageClass, Params};
 use std::collections::VecDeque;
 use unrack_units::Time;
 
 /// Node that sends requests for cache lines, and answers the requests of other nodes. A window limits the number of
 /// lines that the node has requested but not received.
 ///
-/// A node has [`CORES`] cores. Each core requests the lines of one transfer, and begins the next transfer when it has
-/// requested all lines of that one. The node sends one line or run of each core in turn; reads and writes have separate
-/// queues. A request occupies a receive buffer of the memory node until its answer leaves. Therefore a memory node that
+/// A node requests the lines of several transfers in turn, one line or run of each ([`Params::transfers`]). By default
+/// these are as many as it has cores: each core requests the lines of one transfer, and begins the next transfer when it
+/// has requested all lines of that one. Interleaved transfers are allowed, because CXL.mem orders only messages for the
+/// same address (CXL 3.x §3.4). If a node sent its transfers one after the other, nodes that have the same sequence of
+/// destinations would all wait for the same memory node. Reads and writes have separate queues. A request occupies a receive buffer of the memory node until its answer leaves. Therefore a memory node that
 /// cannot send answers stops accepting requests. Answers occupy no buffer, because the requesting node accepts them at
 /// once.
 ///
@@ -34,14 +36,13 @@ pub struct Node {
     /// Number of lines that this node requests together as one run. A run is shorter if fewer lines of the transfer are
     /// left.
     run: u32,
+    /// Number of transfers of a queue whose lines are requested in turn.
+    transfers: usize,
+    answers: AnswerOrder,
+    /// Transfer to which the last answer with data belongs.
+    answering: Option<u32>,
     next_class: usize,
 }
-
-/// Number of cores of a node that request lines at the same time. The default of [`Params::outstanding`](super::Params)
-/// is the number of line fill buffers of these cores. Interleaved transfers are allowed, because CXL.mem orders only
-/// messages for the same address (CXL 3.x §3.4). If a node sent its transfers one after the other, nodes that have the
-/// same sequence of destinations would all wait for the same memory node.
-const CORES: usize = 16;
 
 /// A transfer of one or more cache lines that a node requests from another node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,16 +66,19 @@ pub struct DepartedMessage {
 }
 
 impl Node {
-    /// Creates a node with a window of `outstanding` lines, which requests up to `run` lines together as one run.
-    pub fn new(id: u16, outstanding: u32, run: u32) -> Node {
+    /// Creates a node, which requests up to `run` lines together as one run.
+    pub fn new(id: u16, params: &Params, run: u32) -> Node {
         Node {
             id,
             reads: VecDeque::new(),
             writes: VecDeque::new(),
             to_acknowledge: VecDeque::new(),
             to_fetch: VecDeque::new(),
-            window: outstanding,
+            window: params.outstanding,
             run,
+            transfers: params.transfers as usize,
+            answers: params.answers,
+            answering: None,
             next_class: 0,
         }
     }
@@ -158,7 +162,7 @@ impl Node {
             MessageClass::Req => burst(&self.reads),
             MessageClass::RwD => burst(&self.writes),
             MessageClass::Ndr => answer(&self.to_acknowledge),
-            MessageClass::Drs => answer(&self.to_fetch),
+            MessageClass::Drs => self.to_fetch.get(self.next_fetch()).map(|line| u32::from(line.count)),
         };
         run.expect("a message waits")
     }
@@ -170,7 +174,7 @@ impl Node {
         let burst = queue.front_mut().expect("a burst waits");
         let Burst { message, dst, fetches, .. } = *burst;
         burst.lines -= count;
-        let (rest, next_turn) = (*burst, queue.len().min(CORES) - 1);
+        let (rest, next_turn) = (*burst, queue.len().min(self.transfers) - 1);
         queue.pop_front();
         if rest.lines > 0 {
             queue.insert(next_turn, rest);
@@ -179,10 +183,25 @@ impl Node {
     }
 
     fn answer(&mut self, class: MessageClass) -> DepartedMessage {
-        let queue = if class == MessageClass::Ndr { &mut self.to_acknowledge } else { &mut self.to_fetch };
-        let request = queue.pop_front().expect("a request waits");
+        let request = match class {
+            MessageClass::Ndr => self.to_acknowledge.pop_front(),
+            _ => {
+                let next = self.next_fetch();
+                self.to_fetch.remove(next).inspect(|request| self.answering = Some(request.message))
+            }
+        };
+        let request = request.expect("a request waits");
         let line = Line { src: self.id, dst: request.src, class, ..request };
         DepartedMessage { line, frees: Some(request.class) }
+    }
+
+    /// Returns the position in `to_fetch` of the request to answer next.
+    fn next_fetch(&self) -> usize {
+        let of_same = |line: &Line| Some(line.message) == self.answering;
+        match self.answers {
+            AnswerOrder::ByLine => 0,
+            AnswerOrder::ByTransfer => self.to_fetch.iter().position(of_same).unwrap_or(0),
+        }
     }
 
     /// Returns the number of requests of `class` that occupy a receive buffer of this node.

@@ -1,5 +1,6 @@
 //! Parameters of CXL.mem.
 
+use super::{CLASSES, LINE_BYTES, MessageClass};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Bytes, Time};
@@ -13,6 +14,24 @@ pub struct Params {
     /// Number of buffers for messages of each class at the receiving end of a link. Default 64, the maximum number of
     /// credits that one credit return can announce (CXL 3.x §4.2, credit return encodings).
     pub credits: u32,
+    /// Bytes that one credit stands for. By default, a credit is a buffer for one message of its class. With a unit, `credits` of them are
+    /// buffers for as many messages as fit: 64 B for a cache line, and 16 B for a message without data. For example, 16384 credits of 8 B
+    /// are buffers for 2048 cache lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-unhashed" = "default"))]
+    pub credit_unit: Option<Bytes>,
+    /// Number of transfers of each kind (reads, and writes) whose lines a node requests in turn. Further transfers wait. Default 16, one for
+    /// each core. With 1, a short transfer waits until the longer ones before it have been requested completely.
+    #[schemars(extend("x-unhashed" = "default"))]
+    pub transfers: u32,
+    /// Order in which a memory node answers requests with data. Default `by-line`.
+    #[schemars(extend("x-unhashed" = "default"))]
+    pub answers: AnswerOrder,
+    /// Whether lines in an input queue of a switch wait for the lines before them that go to other outputs. Default true, because a queue
+    /// is first in, first out. With false, each input has a queue for each output, so that a congested output stops other traffic only
+    /// when the buffers of an input are full.
+    #[schemars(extend("x-unhashed" = "default"))]
+    pub blocking: bool,
     /// Maximum number of cache lines that a node may have requested but not received. Default 256: 16 cores with 16
     /// line fill buffers each.
     pub outstanding: u32,
@@ -38,12 +57,48 @@ impl Default for Params {
         Params {
             flit: Flit::default(),
             credits: 64,
+            credit_unit: None,
+            transfers: 16,
+            answers: AnswerOrder::default(),
+            blocking: true,
             outstanding: 256,
             hop: Time::from_ns(100),
             port: Time::from_ps(12_500),
             run: 1,
         }
     }
+}
+
+impl Params {
+    /// Returns the number of buffers for messages of each class at the receiving end of a link.
+    pub fn buffers(&self) -> [u32; CLASSES] {
+        MessageClass::ALL.map(|class| match self.credit_unit {
+            None => self.credits,
+            Some(unit) => {
+                let bytes = if class.has_data() { LINE_BYTES } else { SLOT_BYTES };
+                u32::try_from(u64::from(self.credits) * unit.get() / bytes).unwrap_or(u32::MAX)
+            }
+        })
+    }
+
+    /// Returns the number of buffers of the class that has the fewest.
+    pub fn fewest_buffers(&self) -> u32 {
+        self.buffers().into_iter().min().expect("there are classes")
+    }
+}
+
+/// Bytes of a slot of a flit, which a message without data occupies.
+const SLOT_BYTES: u64 = 16;
+
+/// Order in which a memory node answers requests with data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AnswerOrder {
+    /// In the order in which the requests for lines arrived, so that the answers to several nodes alternate.
+    #[default]
+    ByLine,
+    /// The requests of one transfer that have arrived, before those of another transfer.
+    ByTransfer,
 }
 
 /// Flit formats (CXL 3.x §4.2 and §4.3). A flit is the unit of transmission on a CXL link.

@@ -4,11 +4,11 @@ use super::{Flit, MessageClass, Params};
 
 impl Params {
     /// Returns the maximum number of lines that travel together as a run. This is [`run`](Params::run), limited to a
-    /// quarter of `credits` and to a sixteenth of `outstanding`. It is rounded down so that a run of this many lines
+    /// quarter of the buffers and to a sixteenth of `outstanding`. It is rounded down so that a run of this many lines
     /// fills whole flits, and each run of a transfer begins at the start of a flit. If the limits leave less than one
     /// whole flit, the function returns 1.
     pub fn longest_run(&self) -> u32 {
-        let most = self.run.min(self.credits / 4).min(self.outstanding / 16);
+        let most = self.run.min(self.fewest_buffers() / 4).min(self.outstanding / 16);
         let whole = match self.flit {
             // Four lines of five slots take five flits of four slots.
             Flit::B68 => 4,

@@ -3,7 +3,8 @@
 use super::{CLASSES, ClassSet, Line, MessageClass};
 use std::collections::VecDeque;
 
-/// Switch with one first-in-first-out queue for each pair of input and message class. An output serves the queues whose
+/// Switch with one first-in-first-out queue for each pair of input and message class, or for each input, output and
+/// message class. An output serves the queues whose
 /// first message is for that output: it takes the classes in turn, and within a class the inputs in turn. A message
 /// stays at the head of its queue until the output has sent it.
 ///
@@ -14,7 +15,8 @@ use std::collections::VecDeque;
 /// | query the state | [`waiting`](Switch::waiting), [`queued`](Switch::queued) |
 #[derive(Debug, Clone)]
 pub struct Switch {
-    /// For each input and class, the queued messages, each with the output that it goes to.
+    /// For each input and class, the queued messages, each with the output that it goes to. Without head-of-line
+    /// blocking, an input has such queues for each output; see [`Switch::slot`].
     queues: Vec<[VecDeque<(Line, u16)>; CLASSES]>,
     /// Number of occupied buffers of each queue.
     held: Vec<[u32; CLASSES]>,
@@ -22,7 +24,9 @@ pub struct Switch {
     /// Outputs for which a queue has a new first message. The driver polls these outputs, in order to check whether
     /// they can send.
     turned: Vec<u16>,
-    buffer: u32,
+    /// Number of buffers of each queue, by class.
+    buffers: [u32; CLASSES],
+    blocking: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -54,27 +58,36 @@ struct Candidates {
 }
 
 impl Switch {
-    /// Creates a switch with `ports` ports, whose queues have room for `buffer` messages each.
-    pub fn new(ports: u16, buffer: u32) -> Switch {
+    /// Creates a switch with `ports` ports. The buffers of an input have room for this many messages of each class. If
+    /// `blocking`, a message waits for those before it in the queue of its input, whatever their outputs are.
+    pub fn new(ports: u16, buffers: [u32; CLASSES], blocking: bool) -> Switch {
         let words = usize::from(ports).div_ceil(64);
+        let queues = usize::from(ports) * if blocking { 1 } else { usize::from(ports) };
         let candidates = Candidates { words: vec![0; words].into(), count: 0, next: 0 };
         let classes = [const { 0 }; CLASSES].map(|_| candidates.clone());
         let output = SwitchOutput { next_class: 0, serving: None, waiting: ClassSet::NONE, classes };
         Switch {
-            queues: (0..ports).map(|_| [const { VecDeque::new() }; CLASSES]).collect(),
+            queues: vec![[const { VecDeque::new() }; CLASSES]; queues],
             held: vec![[0; CLASSES]; usize::from(ports)],
             outputs: vec![output; usize::from(ports)],
             turned: Vec::new(),
-            buffer,
+            buffers,
+            blocking,
         }
+    }
+
+    /// Returns the number of the queues in which messages from `input` for `output` wait.
+    fn slot(&self, input: u16, output: u16) -> usize {
+        slot((self.blocking, self.held.len()), input, output)
     }
 
     /// Queues a message that is ready to leave `input` for `output`.
     pub fn handle_line(&mut self, input: u16, output: u16, line: Line) {
         let held = &mut self.held[usize::from(input)][line.class.index()];
         *held += u32::from(line.count);
-        assert!(*held <= self.buffer, "a message came without a credit");
-        let queue = &mut self.queues[usize::from(input)][line.class.index()];
+        assert!(*held <= self.buffers[line.class.index()], "a message came without a credit");
+        let slot = self.slot(input, output);
+        let queue = &mut self.queues[slot][line.class.index()];
         queue.push_back((line, output));
         if queue.len() == 1 {
             self.turn(input, output, line.class);
@@ -89,6 +102,7 @@ impl Switch {
         mut allowed: ClassSet,
         credits: impl Fn(MessageClass) -> u32,
     ) -> Option<Line> {
+        let shape = (self.blocking, self.held.len());
         let out = &mut self.outputs[usize::from(output)];
         debug_assert!(out.serving.is_none(), "an output sends one message at a time");
         allowed = out.waiting.and(allowed);
@@ -96,7 +110,7 @@ impl Switch {
             let class = allowed.next_from(out.next_class)?;
             let candidates = &mut out.classes[class.index()];
             let input = candidates.first();
-            let first = self.queues[usize::from(input)][class.index()].front();
+            let first = self.queues[slot(shape, input, output)][class.index()].front();
             let (line, _) = *first.expect("a candidate has a first message");
             let holds = u32::from(line.count);
             if credits(class) < holds {
@@ -127,7 +141,8 @@ impl Switch {
     pub fn finish(&mut self, output: u16) -> Option<(u16, MessageClass)> {
         let serving = self.outputs[usize::from(output)].serving.take();
         let SwitchSending { input, class, holds } = serving.expect("an output finishes what it took");
-        let queue = &mut self.queues[usize::from(input)][class.index()];
+        let slot = self.slot(input, output);
+        let queue = &mut self.queues[slot][class.index()];
         queue.pop_front();
         if let Some(&(next, output)) = queue.front() {
             self.turn(input, output, next.class);
@@ -158,6 +173,14 @@ impl Switch {
     /// Returns the number of messages of `class` that occupy a buffer of `input`.
     pub fn queued(&self, input: u16, class: MessageClass) -> u32 {
         self.held[usize::from(input)][class.index()]
+    }
+}
+
+/// Returns the number of the queues of an input and an output in a switch with this number of ports.
+fn slot((blocking, ports): (bool, usize), input: u16, output: u16) -> usize {
+    match blocking {
+        true => usize::from(input),
+        false => usize::from(input) * ports + usize::from(output),
     }
 }
 

@@ -39,7 +39,7 @@ impl Feed for Stock {
 
 /// Fills flits from `queue` until it is empty. Returns the numbers of the messages that end in each flit.
 fn flits(slots: u32, queue: Vec<Line>) -> Vec<Vec<u32>> {
-    let mut transmitter = FlitTransmitter::new((slots, NS, NS), 1_000, 1);
+    let mut transmitter = FlitTransmitter::new((slots, NS, NS), [1_000; CLASSES], 1);
     let mut stock = Stock { queue: queue.into(), ..Stock::default() };
     let mut flits = Vec::new();
     while transmitter.fill(Time::ZERO, &mut stock).is_some() {
@@ -60,7 +60,7 @@ fn requests_share_a_flit_and_lines_run_over_into_the_next() {
 
 #[test]
 fn a_class_without_credits_does_not_stop_the_others() {
-    let mut transmitter = FlitTransmitter::new((4, NS, NS), 1, 1);
+    let mut transmitter = FlitTransmitter::new((4, NS, NS), [1; CLASSES], 1);
     let twice = MessageClass::ALL.into_iter().flat_map(|class| [line(class, 1, 0), line(class, 1, 1)]);
     let mut stock = Stock { queue: twice.collect(), ..Stock::default() };
     while transmitter.fill(Time::ZERO, &mut stock).is_some() {}
@@ -86,7 +86,7 @@ fn pass(switch: &mut Switch, output: u16, allowed: ClassSet) -> Option<(u16, Lin
 
 #[test]
 fn outputs_serve_inputs_in_turn() {
-    let mut switch = Switch::new(130, 8);
+    let mut switch = Switch::new(130, [8; CLASSES], true);
     for input in [3, 64, 129] {
         for n in 0..2 {
             switch.handle_line(input, 7, line(MessageClass::RwD, 7, n));
@@ -99,7 +99,7 @@ fn outputs_serve_inputs_in_turn() {
 
 #[test]
 fn the_first_of_a_queue_blocks_what_is_behind_it_but_no_other_class() {
-    let mut switch = Switch::new(4, 8);
+    let mut switch = Switch::new(4, [8; CLASSES], true);
     switch.handle_line(0, 1, line(MessageClass::RwD, 1, 10));
     switch.handle_line(0, 2, line(MessageClass::RwD, 2, 11));
     switch.handle_line(0, 2, line(MessageClass::Req, 2, 12));
@@ -119,20 +119,32 @@ fn head_of_line_blocking_costs_what_karol_says() {
     // uniform traffic. 2 - sqrt 2 = 0.586 for many.
     for (ports, expected) in [(2u16, 0.75), (4, 0.6553), (8, 0.6184), (128, 0.5858)] {
         let slots = 400_000 / u32::from(ports);
-        let share = f64::from(saturate(ports, slots)) / f64::from(slots) / f64::from(ports);
+        let share = f64::from(saturate(ports, slots, 4, true)) / f64::from(slots) / f64::from(ports);
         assert!((share - expected).abs() < 0.008, "{ports} ports: {share}");
+    }
+}
+
+/// With a queue for each output, outputs are idle only when no input has anything for them.
+#[test]
+fn without_head_of_line_blocking_outputs_are_busy() {
+    for ports in [2u16, 8, 32] {
+        let slots = 100_000 / u32::from(ports);
+        let share =
+            |blocking| f64::from(saturate(ports, slots, 64, blocking)) / f64::from(slots) / f64::from(ports);
+        let (without, with) = (share(false), share(true));
+        assert!(without > 0.9 && with < 0.8, "{ports} ports: {without}, {with}");
     }
 }
 
 /// Counts the messages that pass if inputs are always full, destinations are random, and an output passes one message
 /// per slot.
-fn saturate(ports: u16, slots: u32) -> u32 {
-    let mut switch = Switch::new(ports, 4);
+fn saturate(ports: u16, slots: u32, buffers: u32, blocking: bool) -> u32 {
+    let mut switch = Switch::new(ports, [buffers; CLASSES], blocking);
     let mut seed = 1u64;
     let mut passed = 0;
     for _ in 0..slots {
         for input in 0..ports {
-            while switch.queued(input, MessageClass::RwD) < 4 {
+            while switch.queued(input, MessageClass::RwD) < buffers {
                 seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let dst = (seed >> 33) % u64::from(ports);
                 switch.handle_line(input, dst as u16, line(MessageClass::RwD, dst as u16, 0));
@@ -151,7 +163,7 @@ fn saturate(ports: u16, slots: u32) -> u32 {
 
 #[test]
 fn a_request_keeps_its_buffer_until_its_answer_leaves() {
-    let mut memory = Node::new(1, 4, 1);
+    let mut memory = Node::new(1, &Params { outstanding: 4, ..Params::default() }, 1);
     let request = line(MessageClass::Req, 1, 9);
     assert!(!memory.handle_line(request));
     assert_eq!(memory.held(MessageClass::Req), 1);
@@ -168,7 +180,7 @@ fn a_request_keeps_its_buffer_until_its_answer_leaves() {
 
 #[test]
 fn a_node_requests_no_more_than_its_window() {
-    let mut node = Node::new(0, 3, 1);
+    let mut node = Node::new(0, &Params { outstanding: 3, ..Params::default() }, 1);
     node.submit(Burst { message: 1, dst: 1, lines: 5, class: MessageClass::Req, fetches: false });
     let sent: Vec<Line> =
         std::iter::from_fn(|| node.take(ClassSet::ALL, |_| 1)).map(|taken| taken.line).collect();
@@ -181,7 +193,7 @@ fn a_node_requests_no_more_than_its_window() {
 
 #[test]
 fn as_many_transfers_as_cores_leave_in_turn() {
-    let mut node = Node::new(0, 100, 1);
+    let mut node = Node::new(0, &Params { outstanding: 100, ..Params::default() }, 1);
     for message in 0..18 {
         node.submit(Burst { message, dst: 1, lines: 2, class: MessageClass::RwD, fetches: false });
     }
@@ -191,13 +203,33 @@ fn as_many_transfers_as_cores_leave_in_turn() {
     assert_eq!(order, expected);
 }
 
+/// One transfer at a time: the next one's lines are requested when all of the first were. Its answers may also go one transfer at a time.
+#[test]
+fn one_transfer_at_a_time_leaves_whole_and_is_answered_whole() {
+    let params = Params { transfers: 1, answers: AnswerOrder::ByTransfer, ..Params::default() };
+    let mut node = Node::new(0, &params, 1);
+    for message in 0..3 {
+        node.submit(Burst { message, dst: 1, lines: 2, class: MessageClass::RwD, fetches: false });
+    }
+    let order: Vec<u32> =
+        std::iter::from_fn(|| node.take(ClassSet::ALL, |_| 1)).map(|taken| taken.line.message).collect();
+    assert_eq!(order, [0, 0, 1, 1, 2, 2]);
+    for message in [7, 8, 7, 8, 7] {
+        node.handle_line(line(MessageClass::Req, 0, message));
+    }
+    let answers: Vec<u32> =
+        std::iter::from_fn(|| node.take(ClassSet::ALL, |_| 1)).map(|taken| taken.line.message).collect();
+    assert_eq!(answers, [7, 7, 7, 8, 8]);
+}
+
 proptest! {
     /// Whatever the traffic, no message is lost, duplicated or overtaken within a class and a pair of ports.
     #[test]
     fn a_switch_keeps_everything_in_order(
         lines in prop::collection::vec((0u16..5, 0u16..5, 0usize..4), 0..200), masks in prop::collection::vec(0u8..16, 50),
+        blocking in any::<bool>(),
     ) {
-        let mut switch = Switch::new(5, 1_000);
+        let mut switch = Switch::new(5, [1_000; CLASSES], blocking);
         for (number, (input, dst, class)) in lines.iter().enumerate() {
             switch.handle_line(*input, *dst, line(MessageClass::ALL[*class], *dst, number as u32));
         }
@@ -209,7 +241,7 @@ proptest! {
             let Some((input, line)) = pass(&mut switch, output, mask) else { continue };
             prop_assert!(mask.contains(line.class));
             prop_assert_eq!((line.dst, lines[line.message as usize].0), (output, input));
-            let before = last.insert((input, line.class.index()), line.message);
+            let before = last.insert((input, line.class.index(), if blocking { 0 } else { output }), line.message);
             prop_assert!(before.is_none_or(|before| before < line.message), "overtaken");
             taken += 1;
         }
@@ -222,7 +254,7 @@ proptest! {
         runs in prop::collection::vec((0usize..4, 1u8..=16), 1..60), back in prop::collection::vec(1u64..200, 60),
         slots in prop::sample::select(vec![4u32, 15]),
     ) {
-        let mut transmitter = FlitTransmitter::new((slots, NS, NS), 64, 16);
+        let mut transmitter = FlitTransmitter::new((slots, NS, NS), [64; CLASSES], 16);
         let queue = runs.iter().enumerate();
         let queue = queue.map(|(n, (class, count))| Line { count: *count, ..line(MessageClass::ALL[*class], 1, n as u32) });
         let mut stock = Stock { queue: queue.collect(), ..Stock::default() };

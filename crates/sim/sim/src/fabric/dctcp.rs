@@ -2,16 +2,20 @@
 
 use super::stream::single::Single;
 use super::stream::{StreamPlan, Streams};
+use crate::acted::unless_acted;
 use crate::contract::{Registered, SplitRun};
 use crate::cost::{Cost, PACKET};
 use crate::job::Finished;
 use crate::observe::wire::WireFormat;
 use crate::site::{Ethernet, FabricSite};
 use unrack_engine::error::SetupError;
+use unrack_engine::events::Mechanism;
 use unrack_engine::network::Network;
+use unrack_engine::run::Run;
 use unrack_protocol::dctcp::{Params, WindowControl};
 use unrack_protocol::tcp::ConnectionLifetime;
 use unrack_rack::{Networks, Profile, Protocol};
+use unrack_units::Warning;
 
 /// DCTCP on a network.
 pub struct Dctcp {
@@ -55,6 +59,12 @@ impl Registered for Dctcp {
 
     fn split(parts: SplitRun, params: &Params) -> Result<Finished, SetupError> {
         parts.run::<Dctcp>(params)
+    }
+
+    fn never_acted(_params: &Params, run: &Run) -> Vec<Warning> {
+        let text =
+            "dctcp ran as tcp: nothing was marked, because no queue was longer than `fabric.mark_threshold`";
+        unless_acted(run, Mechanism::Mark, "marks", text)
     }
 }
 

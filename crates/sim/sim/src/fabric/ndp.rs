@@ -13,10 +13,11 @@ use std::collections::VecDeque;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Observer, PacketKind, WaitReason};
 use unrack_engine::network::Network;
+use unrack_engine::run::Run;
 use unrack_protocol::ndp::{Params, PullQueue, Sender, Timeouts};
 use unrack_protocol::segments::SegmentSet;
 use unrack_rack::{Profile, Protocol};
-use unrack_units::Time;
+use unrack_units::{Time, Warning};
 use unrack_workload::{Message, NodeId};
 
 /// NDP on a network.
@@ -71,6 +72,12 @@ impl Registered for Ndp {
     fn build(site: &FabricSite, params: &Params) -> Result<Ndp, SetupError> {
         let Ndp { network } = Ndp::new(site.network, site.ethernet, params)?;
         Ok(Ndp { network: network.seeded(site.seed) })
+    }
+
+    fn never_acted(_params: &Params, run: &Run) -> Vec<Warning> {
+        let text = "switches of ndp trimmed nothing, because no queue held `fabric.data_packets` packets: senders had room at once";
+        let is_noted = run.counters.trimmed_packets == 0;
+        is_noted.then(|| Warning::new("trims", text)).into_iter().collect()
     }
 
     fn split(parts: SplitRun, params: &Params) -> Result<Finished, SetupError> {

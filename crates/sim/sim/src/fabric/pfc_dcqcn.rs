@@ -5,17 +5,19 @@
 
 use super::packet::{self, Lossless, Net, Packet, PacketNetwork, TransferSide, Transport, fabric_of_packets};
 use super::stream::StreamPlan;
+use crate::acted::unless_acted;
 use crate::contract::{Registered, SplitRun};
 use crate::cost::{Cost, PACKET};
 use crate::job::Finished;
 use crate::site::{Ethernet, FabricSite};
 use std::collections::BTreeSet;
 use unrack_engine::error::SetupError;
-use unrack_engine::events::{Observer, PacketKind, WaitReason};
+use unrack_engine::events::{Mechanism, Observer, PacketKind, WaitReason};
 use unrack_engine::network::Network;
+use unrack_engine::run::Run;
 use unrack_protocol::dcqcn::{DcqcnRate, LEAST_RTO, Params, Receiver, Reply, Sender};
 use unrack_rack::{Profile, Protocol};
-use unrack_units::Time;
+use unrack_units::{Time, Warning};
 use unrack_workload::NodeId;
 
 /// DCQCN over priority flow control.
@@ -82,6 +84,13 @@ impl Registered for PfcDcqcn {
 
     fn split(parts: SplitRun, params: &Params) -> Result<Finished, SetupError> {
         parts.run::<PfcDcqcn>(params)
+    }
+
+    fn never_acted(_params: &Params, run: &Run) -> Vec<Warning> {
+        let marks = "senders of pfc-dcqcn kept their line rate: nothing was marked, because no queue was longer than `fabric.k_min`";
+        let pauses = "pfc-dcqcn ran without priority flow control: no link was paused, because the buffers of switches had room";
+        let marks = unless_acted(run, Mechanism::Mark, "marks", marks);
+        marks.into_iter().chain(unless_acted(run, Mechanism::Pause, "pauses", pauses)).collect()
     }
 
     /// Returns the effect of eq. 1: each cut lowers the target rate too. Returns `None` if cuts keep the target rate.

@@ -73,6 +73,7 @@ fn cxl(draw: &mut Draw) -> (FabricConfig, Value) {
         hop: Time::from_ps(draw.one(&[100_000, 33_333])),
         port: Time::from_ps(draw.one(&[0, 12_500])),
         run: 1,
+        ..cxl::Params::default()
     };
     let told = json!({
         "flit": params.flit.bytes().get(), "credits": params.credits, "outstanding": params.outstanding,

@@ -6,12 +6,12 @@ use common::{
     assert_conserved, assert_unloaded_is_exact, assert_unloaded_is_exact_between, completion_ps, run,
 };
 use unrack_basis::SplitMix64;
-use unrack_protocol::cxl::{Flit, Params};
+use unrack_protocol::cxl::{AnswerOrder, Flit, Params};
 use unrack_sim::Run;
 use unrack_sim::fabric::cxl::Cxl;
 use unrack_sim::network::{Network, Pace, StarNetwork};
 use unrack_sim::topology::{Link, Topology};
-use unrack_units::{Rate, Time};
+use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::Message;
 
 fn star(nodes: u32, gbps: u64) -> StarNetwork {
@@ -125,6 +125,10 @@ const RUNS: Params = Params {
     hop: Time::from_ns(100),
     port: Time::from_ps(12_500),
     run: 16,
+    credit_unit: None,
+    transfers: 16,
+    answers: AnswerOrder::ByLine,
+    blocking: true,
 };
 
 #[test]
@@ -208,6 +212,10 @@ fn runs_of_lines_agree_with_lines() {
 fn what_makes_no_sense_is_refused() {
     let refused = |nodes, params| Cxl::new(&Network::star(&star(nodes, 100)), &params).err().unwrap().key;
     assert_eq!(refused(2, Params { credits: 0, ..Params::default() }), "fabric.credits");
+    assert_eq!(refused(2, Params { transfers: 0, ..Params::default() }), "fabric.transfers");
+    assert_eq!(refused(1_500, Params { blocking: false, ..Params::default() }), "fabric.blocking");
+    let small = Params { credits: 7, credit_unit: Some(Bytes::new(8)), ..Params::default() };
+    assert_eq!(refused(2, small), "fabric.credit_unit");
     assert_eq!(refused(2, Params { outstanding: 0, ..Params::default() }), "fabric.outstanding");
     assert_eq!(refused(5000, Params::default()), "network.topology");
 }

@@ -5,18 +5,20 @@
 //!
 //! | module | |
 //! |---|---|
+//! | [`authors`] | the accounting behind the authors' figures |
 //! | [`edm`] | EDM: blocks through the stacks of two nodes and a switch |
 //! | [`rdma`] | RoCEv2: frames over a store-and-forward switch, with the latencies of table 1 |
 //! | [`cxl`] | the simulator's CXL, without load |
 
 mod access;
+mod authors;
 mod cxl;
 mod edm;
 mod rdma;
 
 use crate::computed::Computed;
 use crate::file::StudyScale;
-use access::{DRAM, RecordAccess, StackLatency, UnloadedLatency, WRITE};
+use access::{DRAM, RecordAccess, StackLatency, UnloadedLatency};
 use unrack_basis::mix;
 use unrack_units::Time;
 use unrack_workload::ycsb::{CoreWorkload, Operations, RecordOperation};
@@ -27,39 +29,43 @@ const SEED: u64 = 1;
 /// Weights of local and remote objects in figure 7.
 const SPLITS: [(u64, u64); 5] = [(100, 10), (66, 34), (50, 50), (34, 66), (10, 100)];
 
-/// Returns figure 6: million requests per second over both directions of the links, and what the compute node's own
-/// line alone would allow.
+/// Returns figure 6 in million writes per second: by the authors' accounting, by our blocks and frames on the compute node's own line
+/// alone (`up`), and with answers and acknowledgements on their way back.
 pub(super) fn throughput(scale: StudyScale) -> Computed {
     let count = match scale {
         StudyScale::Full => 20_000,
         StudyScale::Quick => 500,
     };
     let workloads = [CoreWorkload::A, CoreWorkload::B, CoreWorkload::F];
+    let mean = |ratios: [f64; 3]| ratios.iter().sum::<f64>() / ratios.len() as f64;
     let mut values = Computed::new();
-    let (mut over, mut over_up) = (0.0, 0.0);
-    for workload in workloads {
+    let (mut over, mut over_up) = ([0.0; 3], [0.0; 3]);
+    for (n, workload) in workloads.into_iter().enumerate() {
         let accesses = accesses(workload, count);
         let writes = accesses.iter().filter(|access| !access.is_read).count() as f64 / accesses.len() as f64;
         let (edm, rdma) = (edm::rate(&accesses), rdma::rate(&accesses));
-        let per_request = |up: fn(bool) -> Time| {
-            (up(true).as_ns_f64() * (1.0 - writes) + up(false).as_ns_f64() * writes) / 1e9
+        let requests_up = |up: fn(bool) -> Time| {
+            1e9 / (up(true).as_ns_f64() * (1.0 - writes) + up(false).as_ns_f64() * writes)
         };
-        let (edm_up, rdma_up) = (per_request(edm::up), per_request(rdma::up));
-        let goodput = |seconds: f64| writes * f64::from(WRITE) * 8.0 / seconds / 1e9;
-        over += edm / rdma / workloads.len() as f64;
-        over_up += rdma_up / edm_up / workloads.len() as f64;
+        let (edm_up, rdma_up) = (requests_up(edm::up), requests_up(rdma::up));
+        (over[n], over_up[n]) = (edm / rdma, edm_up / rdma_up);
         let name = workload.name();
         values.extend([
-            (format!("{name}_writes"), writes),
-            (format!("{name}_edm"), edm / 1e6),
-            (format!("{name}_rdma"), rdma / 1e6),
-            (format!("{name}_over"), edm / rdma),
-            (format!("{name}_up_over"), rdma_up / edm_up),
-            (format!("{name}_up_edm_gbps"), goodput(edm_up)),
-            (format!("{name}_up_rdma_gbps"), goodput(rdma_up)),
+            (format!("{name}_edm"), writes * edm / 1e6),
+            (format!("{name}_rdma"), writes * rdma / 1e6),
+            (format!("{name}_over"), over[n]),
+            (format!("{name}_up_edm"), writes * edm_up / 1e6),
+            (format!("{name}_up_rdma"), writes * rdma_up / 1e6),
+            (format!("{name}_up_over"), over_up[n]),
         ]);
     }
-    values.extend([("over".into(), over), ("up_over".into(), over_up)]);
+    values.extend([("over".into(), mean(over)), ("up_over".into(), mean(over_up))]);
+    let theirs = authors::TRACES.map(|(name, trace)| {
+        let [edm, rdma] = [authors::EDM, authors::RDMA].map(|columns| columns.million_writes(trace));
+        values.extend([(format!("{name}_authors_edm"), edm), (format!("{name}_authors_rdma"), rdma)]);
+        edm / rdma
+    });
+    values.insert("authors_over".into(), mean(theirs));
     values
 }
 
@@ -92,6 +98,12 @@ pub(super) fn latency(scale: StudyScale) -> Computed {
             values.insert(format!("{name}_{local}_{remote}"), mean(latency.whole));
         }
     }
+    let theirs = [("edm", authors::edm()), ("cxl", authors::cxl()), ("rdma", authors::rdma())];
+    for (name, stack) in theirs {
+        let of = |(split, local): (&str, f64)| (format!("{name}_authors_{split}"), stack.mean_ns(local));
+        values.extend(authors::SPLITS.map(of));
+    }
+    values.insert("authors_edm_over_cxl".into(), theirs[0].1.mean_ns(0.1) / theirs[1].1.mean_ns(0.1));
     let [(_, edm), (_, cxl), _] = stacks;
     let read = |latency: StackLatency| (latency.first.read + DRAM).as_ns_f64();
     values.insert("edm_over_cxl_read".into(), read(edm) / read(cxl));

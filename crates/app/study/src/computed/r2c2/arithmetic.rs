@@ -12,15 +12,15 @@ use unrack_protocol::r2c2::weights::{Exact, FlowPaths, LinkLoads, LinkShare, Wei
 use unrack_rack::graph::{Graph, MOST_NODES, MOST_PORTS, Sides};
 use unrack_units::Rate;
 
-/// Returns the values of the examples in figs. 3 and 4.
-pub(super) fn examples() -> Vec<(&'static str, f64)> {
+/// Returns the values of the examples in figs. 3 and 4. `headroom` is the share of each link that stays free: none in the paper.
+pub(super) fn examples(headroom: f64) -> Vec<(&'static str, f64)> {
     let square = Graph::cube(Sides::new(&[2, 2]).expect("sides"), false).expect("a mesh");
     let mut loads = LinkLoads::new(&square);
     Exact::new(&square).add(Routing::Spraying, (0, 3), 0, 1.0, &mut loads);
     let most = (0..square.links()).map(|link| loads.on_link(link)).fold(0.0, f64::max);
     // The links are, in this order: 1-4, 1-3, 2-3, 3-4.
     let rates = |first: &[(u32, u32)]| {
-        let mut rates = Rates::new([Rate::from_gbps(1); 4], 0.0);
+        let mut rates = Rates::new([Rate::from_gbps(1); 4], headroom);
         let share =
             |(link, halves): &(u32, u32)| LinkShare { link: *link, share: LinkShare::ONE / 2 * halves };
         let mut add =
@@ -47,13 +47,20 @@ pub(super) fn broadcast() -> Vec<(&'static str, f64)> {
     // The paper also counts flows from a node to itself, even in the mean length of paths.
     let nodes = f64::from(torus.nodes());
     let hops = mean_hops(&torus);
-    let overhead = |flow: f64| 2.0 * bytes / (flow * hops);
+    let overhead_of = |bytes: f64, flow: f64| 2.0 * bytes / (flow * hops);
+    let overhead = |flow| overhead_of(bytes, flow);
+    // The paper takes a broadcast as 8 KB, and cuts its result off instead of rounding it.
+    let rounded =
+        |flow, digits: i32| (overhead_of(8e3, flow) * 10f64.powi(digits)).floor() / 10f64.powi(digits);
     vec![
         ("bytes", bytes),
         ("kib_per_link_all_pairs", nodes * nodes * bytes / f64::from(torus.links()) / 1024.0),
         ("overhead_10kB", overhead(10e3)),
         ("overhead_10MB", overhead(10e6)),
         ("overhead_5pct_small", 0.05 * overhead(10e3) + 0.95 * overhead(35e6)),
+        ("overhead_10kB_of_8kB", rounded(10e3, 4)),
+        ("overhead_10MB_of_8kB", rounded(10e6, 5)),
+        ("overhead_5pct_small_of_8kB", 0.05 * overhead_of(8e3, 10e3) + 0.95 * overhead_of(8e3, 35e6)),
         ("mean_paths", mean_paths()),
         ("farthest_paths", farthest_paths()),
         ("weights_bytes", weights_bytes(&torus)),

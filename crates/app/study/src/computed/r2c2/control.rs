@@ -37,8 +37,8 @@ struct Case {
 
 /// Returns the control bytes per start or end of a flow with a controller, relative to those with broadcasts. There are two
 /// controllers: one computes rates every 50 us, and the other about as often as flows start or end. Also returns the bytes
-/// of broadcasts relative to the size of their trees.
-pub(super) fn measured(scale: StudyScale) -> Vec<(&'static str, f64)> {
+/// of broadcasts relative to the size of their trees. `control` is what the cases with a controller use.
+pub(super) fn measured(scale: StudyScale, control: RateControl) -> Vec<(&'static str, f64)> {
     let graph = torus(if scale == StudyScale::Full { &[8, 8, 8] } else { &[4, 4, 4] });
     let us = Time::from_us;
     let part = if scale == StudyScale::Full { 1 } else { 4 };
@@ -51,16 +51,11 @@ pub(super) fn measured(scale: StudyScale) -> Vec<(&'static str, f64)> {
         lasts: us(200 / part),
     };
     // A flow has two events, its start and its end, so this interval is the mean time between events.
-    let each = |long| Case {
-        gap: us(10),
-        interval: us(5),
-        lasts: us(600 / part),
-        ..batch(RateControl::Central, long)
-    };
+    let each = |long| Case { gap: us(10), interval: us(5), lasts: us(600 / part), ..batch(control, long) };
     let cases = [
         ("broadcast", batch(RateControl::Decentralized, 1)),
-        ("measured_batch_1", batch(RateControl::Central, 1)),
-        ("measured_batch_10", batch(RateControl::Central, 10)),
+        ("measured_batch_1", batch(control, 1)),
+        ("measured_batch_10", batch(control, 10)),
         ("measured_each_1", each(1)),
         ("measured_each_10", each(10)),
     ];

@@ -13,7 +13,9 @@ const CASES: [(f64, u64); 7] =
 
 /// Returns the median and the 95th percentile of the error for each case: of the rates that flows were assigned, and of the
 /// mean rates from start to end.
-pub(super) fn errors(scale: StudyScale) -> Vec<(String, f64)> {
+///
+/// `interval_of` converts the interval of a case, in us, to the interval between computations of rates.
+pub(super) fn errors(scale: StudyScale, interval_of: fn(u64) -> Time) -> Vec<(String, f64)> {
     let flows = match scale {
         StudyScale::Full => 40_000,
         StudyScale::Quick => 500,
@@ -21,7 +23,7 @@ pub(super) fn errors(scale: StudyScale) -> Vec<(String, f64)> {
     let errors = CASES.par_iter().flat_map_iter(|(gap_us, interval_us)| {
         let gap = Time::from_ps((gap_us * 1e6) as u64);
         let [ideal, real] =
-            [Time::ZERO, Time::from_us(*interval_us)].map(|interval| rates(flows, gap, interval));
+            [Time::ZERO, interval_of(*interval_us)].map(|interval| rates(flows, gap, interval));
         let of = |rate: fn(&Went) -> Option<f64>| {
             let both = ideal.iter().zip(&real);
             let error = |(ideal, real): (&Went, &Went)| Some((rate(real)? / rate(ideal)? - 1.0).abs());

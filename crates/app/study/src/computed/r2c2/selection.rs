@@ -16,9 +16,11 @@ const LOADS: [u32; 4] = [1, 2, 4, 8];
 
 /// Returns ratios for a torus of 8x8x8 nodes, or of 4x4x4 in a quick run, at each load: the utility that the search finds over
 /// that of each baseline, and the utility of VLB over that of spraying.
-pub(super) fn gains(scale: StudyScale) -> Vec<(String, f64)> {
+///
+/// If not `searches`, the routings are drawn instead.
+pub(super) fn gains(scale: StudyScale, searches: bool) -> Vec<(String, f64)> {
     let graph = torus(if scale == StudyScale::Full { &[8, 8, 8] } else { &[4, 4, 4] });
-    let of = |load: &u32| gains_at(&graph, *load);
+    let of = |load: &u32| gains_at(&graph, *load, searches);
     let mut gains: Vec<(String, f64)> = LOADS.par_iter().flat_map_iter(of).collect();
     let over_baselines = gains.iter().filter(|(name, _)| !name.starts_with("baselines"));
     let least = over_baselines.map(|(_, gain)| *gain).fold(f64::INFINITY, f64::min);
@@ -26,7 +28,7 @@ pub(super) fn gains(scale: StudyScale) -> Vec<(String, f64)> {
     gains
 }
 
-fn gains_at(graph: &Arc<Graph>, load: u32) -> Vec<(String, f64)> {
+fn gains_at(graph: &Arc<Graph>, load: u32, searches: bool) -> Vec<(String, f64)> {
     let mut random = Random::new(u64::from(load));
     let flows = candidates(graph, &pairs(graph.nodes(), load, &mut random));
     let drawn: Vec<u8> = flows.iter().map(|_| random.below(2) as u8).collect();
@@ -34,11 +36,16 @@ fn gains_at(graph: &Arc<Graph>, load: u32) -> Vec<(String, f64)> {
     let [spraying, vlb, random_of_both] = [vec![0; flows.len()], vec![1; flows.len()], drawn].map(worth);
     let with = (Params::default(), &aggregate as Utility);
     let mut bits = || random.bits();
-    let found = Search::new(&links(graph), &flows, vec![0; flows.len()], with, &mut bits).run(&mut bits);
+    let found = match searches {
+        true => {
+            Search::new(&links(graph), &flows, vec![0; flows.len()], with, &mut bits).run(&mut bits).utility
+        }
+        false => random_of_both,
+    };
     vec![
-        (format!("spraying.{load}"), found.utility / spraying),
-        (format!("vlb.{load}"), found.utility / vlb),
-        (format!("random.{load}"), found.utility / random_of_both),
+        (format!("spraying.{load}"), found / spraying),
+        (format!("vlb.{load}"), found / vlb),
+        (format!("random.{load}"), found / random_of_both),
         (format!("baselines.{load}"), vlb / spraying),
     ]
 }

@@ -6,7 +6,7 @@
 
 use crate::control::{ControlHead, FOR_GREETING, ProcessSlot};
 use crate::memory::Memory;
-use crate::node::{self, Address, Client, PageCompletion};
+use crate::node::{self, Address, Client, PageCompletion, Redundancy};
 use crate::reserved_region::{self, LANDINGS};
 use crate::sys::PAGE;
 use crate::table::RecordId;
@@ -27,7 +27,7 @@ struct PageLoad {
     landing: u32,
 }
 
-/// Session of this process with a memory node, and the landings.
+/// Session of this process with the run's memory nodes, and the landings.
 pub(super) struct Node {
     pub client: Client,
     pub done: Vec<PageCompletion>,
@@ -41,19 +41,27 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Connects to a memory node, for at most the run's patience. Meanwhile, `slot` shows that the process waits for the greeting.
+    /// Connects to the memory nodes, to each for at most the run's patience. Meanwhile, `slot` shows that the process waits for the
+    /// greeting.
     pub(super) fn connect(
-        address: Address,
-        control: &ControlHead,
+        addresses: Vec<Address>,
+        control: &'static ControlHead,
         slot: &'static ProcessSlot,
     ) -> Result<Node, node::Error> {
+        slot.waits_on.store(0, Relaxed);
         slot.waits_for.store(FOR_GREETING, Relaxed);
         let timeout_ns = control.settings.patience_ns.load(Relaxed);
         let waited_ns = Some(&slot.waited_ns);
         let patience_ns = timeout_ns.saturating_add(SECOND_THOUGHT_NS);
-        let settings =
-            node::NodeSettings { timeout_ns, waited_ns, patience_ns, ..node::NodeSettings::new(address) };
-        let client = Client::connect(&settings)?;
+        let settings = |(address, counts)| node::NodeSettings {
+            timeout_ns,
+            waited_ns,
+            patience_ns,
+            counts: Some(counts),
+            ..node::NodeSettings::new(address)
+        };
+        let nodes: Vec<_> = addresses.into_iter().zip(&control.node_counts).map(settings).collect();
+        let client = Client::connect_all(&nodes, redundancy(control))?;
         slot.waited_ns.store(0, Relaxed);
         Ok(Node {
             client,
@@ -132,8 +140,21 @@ impl Node {
         PollFd::from_borrowed_fd(self.client.fd(), self.client.interest())
     }
 
+    /// Returns the node for which the process waits, as [`ProcessSlot::waits_on`] has it.
+    pub(super) fn awaited_node(&self) -> u32 {
+        self.client.awaited_node().map_or(0, |node| node as u32 + 1)
+    }
+
     fn end_load(&mut self, id: RecordId) -> u32 {
         let at = self.loads.iter().position(|load| load.id == id).expect("it was being loaded");
         self.loads.swap_remove(at).landing
+    }
+}
+
+fn redundancy(control: &ControlHead) -> Redundancy {
+    let spare_patience_ns = control.settings.spare_patience_ns.load(Relaxed);
+    match control.settings.is_mirrored.load(Relaxed) {
+        0 => Redundancy::Striped,
+        _ => Redundancy::Mirrored { spare_patience_ns },
     }
 }

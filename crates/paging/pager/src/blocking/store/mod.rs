@@ -23,6 +23,7 @@ use crate::node::{self, Owed, PageCompletion, Rejected};
 use crate::reserved_region;
 use crate::sys::PAGE;
 use crate::table::{PageLocation, PageTable, RecordId, State};
+use core::sync::atomic::Ordering::Relaxed;
 use rustix::event::PollFd;
 
 /// Contents of the evicted pages of one process.
@@ -39,16 +40,19 @@ impl Store {
         Store { control, slot, node: None, slots: SlotsToEmpty::default() }
     }
 
-    /// Connects to the run's memory node. Called just before the first page is sent there, because most forked processes never send a page.
+    /// Connects to the run's memory nodes. Called just before the first page is sent there, because most forked processes never send a
+    /// page.
     pub(super) fn connect(&mut self) {
         if self.node.is_some() {
             return;
         }
-        if let Some(address) = self.control.settings.node() {
-            match Node::connect(address, self.control, self.slot) {
-                Ok(node) => self.node = Some(node),
-                Err(error) => self.lose_node(error),
-            }
+        let addresses = self.control.settings.addresses();
+        if addresses.is_empty() {
+            return;
+        }
+        match Node::connect(addresses, self.control, self.slot) {
+            Ok(node) => self.node = Some(node),
+            Err(error) => self.lose_node(error),
         }
     }
 
@@ -62,10 +66,12 @@ impl Store {
         self.node.as_ref().map(Node::poll)
     }
 
-    /// Returns the kind of answer that the node owes, and the number of arrivals from it; `None` without a node.
+    /// Returns the kind of answer that the node owes, and the number of arrivals from it; `None` without a node. Of several nodes, it is the
+    /// one that has owed an answer for longest, which the process's slot then names.
     pub(super) fn owed(&self) -> Option<(Option<Owed>, u64)> {
-        let client = &self.node.as_ref()?.client;
-        Some((client.owed(), client.heard()))
+        let node = self.node.as_ref()?;
+        self.slot.waits_on.store(node.awaited_node(), Relaxed);
+        Some((node.client.owed(), node.client.heard()))
     }
 
     /// Returns the number of pages of this process's memory that hold remote pages or serve as landings; `None` without a node.
@@ -78,12 +84,17 @@ impl Store {
     }
 
     fn lose_room(&self) -> ! {
-        let node::NodeLimits { capacity, share } =
+        let node::NodeLimits { capacity, share, .. } =
             self.node.as_ref().map(|node| node.client.limits()).unwrap_or_default();
+        let settings = &self.control.settings;
+        let what = match (settings.addresses().len(), settings.is_mirrored.load(Relaxed)) {
+            (0..=1, _) => "the memory node is full, or this client has its share of it",
+            (_, 0) => "the memory nodes are full, or this client has its share of them",
+            _ => "a memory node of the mirror is full, or this client has its share of it",
+        };
         let mib = |pages: u64| (pages as usize * PAGE) >> 20;
         let text = format_args!(
-            "the memory node is full, or this client has its share of it ({} of {} MiB): serve with a larger \
-             --capacity or --per-client, or keep more local",
+            "{what} ({} of {} MiB): serve with a larger --capacity or --per-client, or keep more local",
             mib(share),
             mib(capacity)
         );

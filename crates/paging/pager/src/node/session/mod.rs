@@ -205,16 +205,23 @@ impl NodeSession {
     /// Withdraws a store that was not sent yet. The store will not complete, and its page cannot be loaded before the next store. Returns
     /// false if it is too late and the store will complete.
     pub fn withdraw(&mut self, id: u32) -> bool {
-        if self.known.get(id).waiting != 1 {
-            return false;
-        }
-        let is_it =
-            |wish: &SessionRequest| matches!(wish, SessionRequest::Store { id: stored, .. } if *stored == id);
-        let Some(place) = self.lazy.iter().position(is_it) else { return false };
+        let Some(place) = self.unsent(id) else { return false };
         self.lazy.remove(place);
         self.due -= (place < self.due) as usize;
         *self.known.get_mut(id) = PageIdState { checksum: 0, waiting: 0, held: false };
         true
+    }
+
+    /// Returns whether [`NodeSession::withdraw`] would succeed.
+    pub fn is_unsent(&self, id: u32) -> bool {
+        self.unsent(id).is_some()
+    }
+
+    /// Returns the place in the queue of the only store of `id` that waits there.
+    fn unsent(&self, id: u32) -> Option<usize> {
+        let is_it =
+            |wish: &SessionRequest| matches!(wish, SessionRequest::Store { id: stored, .. } if *stored == id);
+        (self.known.get(id).waiting == 1).then(|| self.lazy.iter().position(is_it)).flatten()
     }
 
     /// Makes all queued stores and forgets due, so that they are sent as soon as the window has room, whether a batch is full or not.

@@ -68,7 +68,7 @@ impl Link {
             propagation,
             port,
             latency: propagation + port + hop,
-            transmitter: FlitTransmitter::new((params.flit.slots(), flit, slowest), params.credits, run),
+            transmitter: FlitTransmitter::new((params.flit.slots(), flit, slowest), params.buffers(), run),
             wire: VecDeque::new(),
             free_at: Time::ZERO,
             wake_at: Time::MAX,

@@ -42,19 +42,21 @@ use self::unloaded::LoneMessage;
 use self::wiring::CxlWiring;
 use super::single_message::Lone;
 use super::stream::flow_hash;
+use crate::acted::unless_acted;
 use crate::contract::Registered;
 use crate::cost::Cost;
 use crate::site::FabricSite;
 use std::ops::Range;
 use unrack_engine::error::SetupError;
-use unrack_engine::events::{Core, Hop, ObservedPacket, Observer, PacketKind, Tied, WaitReason};
+use unrack_engine::events::{Core, Hop, Mechanism, ObservedPacket, Observer, PacketKind, Tied, WaitReason};
 use unrack_engine::network::Network;
+use unrack_engine::run::Run;
 use unrack_engine::topology::Topology;
 use unrack_engine::{Fabric, Largest};
 use unrack_protocol::cxl::{Burst, ClassSet, Flit, LINE_BYTES, Line, MessageClass, Node, Params, Switch};
 use unrack_protocol::segments::MOST_SEGMENTS;
 use unrack_rack::{Profile, Protocol};
-use unrack_units::{Bytes, Time};
+use unrack_units::{Bytes, Time, Warning};
 use unrack_workload::{Kind, Message, MessageId};
 
 /// CXL on a network.
@@ -105,7 +107,7 @@ impl Cxl {
     /// Creates the nodes, switches and links of a network.
     ///
     /// # Errors
-    /// If the network has too many nodes, or `credits` or `outstanding` is 0.
+    /// If the network has too many nodes, `credits`, `outstanding` or `transfers` is 0, or the credits are less than a cache line.
     pub fn new(network: &Network, params: &Params) -> Result<Cxl, SetupError> {
         check(network, params)?;
         Ok(Cxl::with_run(network, params, longest_run(&network.topology, params)))
@@ -114,12 +116,12 @@ impl Cxl {
     /// Creates the nodes, switches and links of a checked network. At most `run` lines travel together.
     fn with_run(network: &Network, params: &Params, run: u32) -> Cxl {
         let topology = &network.topology;
-        let wiring = CxlWiring::new(topology);
+        let (wiring, buffers) = (CxlWiring::new(topology), params.buffers());
         Cxl {
             alone: LoneMessage::new(network, params),
             lone: Lone::default(),
-            nodes: (0..topology.nodes() as u16).map(|id| Node::new(id, params.outstanding, run)).collect(),
-            switches: wiring.sizes().map(|ports| Switch::new(ports, params.credits)).collect(),
+            nodes: (0..topology.nodes() as u16).map(|id| Node::new(id, params, run)).collect(),
+            switches: wiring.sizes().map(|ports| Switch::new(ports, buffers, params.blocking)).collect(),
             links: wiring.links(topology, params, run),
             run,
             wiring,
@@ -146,6 +148,17 @@ fn check(network: &Network, params: &Params) -> Result<(), SetupError> {
     if params.credits == 0 {
         return Err(SetupError::new("fabric.credits", "is at least 1", 0));
     }
+    if params.fewest_buffers() == 0 {
+        let unit = params.credit_unit.unwrap_or_default();
+        return Err(SetupError::new("fabric.credit_unit", "makes 64B with the credits at least", unit));
+    }
+    if params.transfers == 0 {
+        return Err(SetupError::new("fabric.transfers", "is at least 1", 0));
+    }
+    if !params.blocking && network.nodes() > MOST_UNBLOCKED {
+        let rule = "is true in a network of more than 1024 nodes, because a switch would need a queue for each pair of ports";
+        return Err(SetupError::new("fabric.blocking", rule, params.blocking));
+    }
     if params.outstanding == 0 {
         return Err(SetupError::new("fabric.outstanding", "is at least 1", 0));
     }
@@ -170,6 +183,8 @@ fn paces_apart(topology: &Topology, params: &Params) -> bool {
 
 /// CXL 3.x §4.2: a flit is cut into slots of 16 B.
 const SLOT_BYTES: u32 = 16;
+/// Maximum number of nodes without head-of-line blocking: a switch then has four queues for each pair of ports.
+const MOST_UNBLOCKED: u32 = 1024;
 /// CXL 3.x §7.7: port-based routing addresses 4096 edge ports.
 const MAX_NODES: u32 = 4096;
 
@@ -225,6 +240,7 @@ impl Cxl {
         let mut repeated = Time::ZERO;
         if let Some(next) = next {
             let end = self.through(link, now, next);
+            core.met_fault(end != Some(next));
             repeated = end.map_or(Time::ZERO, |end| end - next);
             core.occupied(id, next - now + repeated);
             self.links[link as usize].free_at = end.unwrap_or(next);
@@ -241,6 +257,9 @@ impl Cxl {
             (place.began, place.repeated) = (now, repeated);
         } else {
             place.repeated += repeated;
+        }
+        if next.is_none() && !self.waiting(link).is_empty() {
+            core.acted(Mechanism::Credit);
         }
         self.return_credits(core);
         self.continue_after(core, link, next.is_some());
@@ -433,6 +452,11 @@ impl Registered for Cxl {
 
     fn build(site: &FabricSite, params: &Params) -> Result<Cxl, SetupError> {
         Cxl::new(site.network, params)
+    }
+
+    fn never_acted(_params: &Params, run: &Run) -> Vec<Warning> {
+        let text = "cxl never ran out of credits: no link was idle for want of one, so that `fabric.credits` had no effect";
+        unless_acted(run, Mechanism::Credit, "credits", text)
     }
 }
 

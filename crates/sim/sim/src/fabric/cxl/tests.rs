@@ -5,13 +5,14 @@ use proptest::prelude::*;
 use unrack_engine::events::{Sim, Unobserved};
 use unrack_engine::network::Pace;
 use unrack_engine::topology;
+use unrack_protocol::cxl::AnswerOrder;
 use unrack_units::Rate;
 use unrack_workload::{Outbox, Source};
 
 /// A `Cxl` whose credits are counted after every event.
 struct Counted {
     cxl: Cxl,
-    credits: u32,
+    credits: [u32; 4],
     /// Maximum number of credits of one class of one link that were away at once.
     most_away: u32,
 }
@@ -22,7 +23,7 @@ impl Counted {
             for class in MessageClass::ALL {
                 let home = self.cxl.links[link].transmitter.credits(class);
                 let away = self.away(link, class);
-                assert_eq!(home + away, self.credits, "{class:?} on link {link}");
+                assert_eq!(home + away, self.credits[class.index()], "{class:?} on link {link}");
                 self.most_away = self.most_away.max(away);
             }
         }
@@ -99,7 +100,8 @@ fn topologies() -> [Topology; 4] {
 fn assert_all_is_conserved(topology: Topology, params: &Params) {
     let case = format!("{params:?}, {topology:?}");
     let network = Network { topology, switch_latency: Time::ZERO };
-    let counted = Counted { cxl: Cxl::new(&network, params).unwrap(), credits: params.credits, most_away: 0 };
+    let counted =
+        Counted { cxl: Cxl::new(&network, params).unwrap(), credits: params.buffers(), most_away: 0 };
     let (run, ..) = Sim::observed(counted, Storm(network.nodes().min(5)), Unobserved).run();
     assert!(run.outcomes.iter().all(|outcome| outcome.completed().is_some()), "{case}");
     let payload: u64 = run.messages.iter().map(Message::payload).sum();
@@ -111,6 +113,21 @@ fn no_credit_is_created_or_lost_and_nothing_locks_up() {
     for topology in topologies() {
         for (credits, run) in [(1, 1), (7, 1), (64, 1), (64, 16)] {
             assert_all_is_conserved(topology.clone(), &Params { credits, run, ..Params::default() });
+        }
+    }
+}
+
+/// Also with the keys of the simulator of EDM's authors: one transfer at a time, credits of 8 B, and no head-of-line blocking.
+#[test]
+fn the_authors_of_edm_conserve_credits_and_bytes() {
+    for topology in topologies() {
+        for (credits, blocking, answers) in
+            [(8, false, AnswerOrder::ByTransfer), (64, true, AnswerOrder::ByLine)]
+        {
+            let unit = Some(Bytes::new(8));
+            let params =
+                Params { credits, credit_unit: unit, transfers: 1, answers, blocking, ..Params::default() };
+            assert_all_is_conserved(topology.clone(), &params);
         }
     }
 }

@@ -130,9 +130,12 @@ impl LoneMessage {
         let multiple = |a: u32, b: u32| a / greatest_common_divisor(a, b) * b;
         [self.params.outstanding, run]
             .into_iter()
-            .try_fold(multiple(WHOLE_FLITS, self.params.credits.min(LONGEST_PERIOD)), |period, part| {
-                (part <= LONGEST_PERIOD && period <= LONGEST_PERIOD).then(|| multiple(period, part))
-            })
+            .try_fold(
+                multiple(WHOLE_FLITS, self.params.fewest_buffers().min(LONGEST_PERIOD)),
+                |period, part| {
+                    (part <= LONGEST_PERIOD && period <= LONGEST_PERIOD).then(|| multiple(period, part))
+                },
+            )
             .filter(|period| *period <= LONGEST_PERIOD)
             .unwrap_or(LONGEST_PERIOD)
     }
@@ -145,7 +148,7 @@ impl LoneMessage {
     /// Returns the completion time, or `None` if some lines of the message may have to wait for credits, or for room in the window of their
     /// node, that earlier lines of the message use.
     pub(super) fn completion(&self, message: &Message, lines: u32) -> Option<Time> {
-        if lines > self.params.credits || lines > self.params.outstanding {
+        if lines > self.params.fewest_buffers() || lines > self.params.outstanding {
             return None;
         }
         let kind = message.kind;

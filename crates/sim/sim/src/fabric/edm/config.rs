@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_engine::error::SetupError;
 use unrack_engine::network::StarNetwork;
+use unrack_phy::edm::layout;
 use unrack_protocol::edm::scheduler::ITERATION_CYCLES;
 use unrack_protocol::edm::{EdmLatencies, GrantPolicy, SchedulerConfig, steps};
 use unrack_units::{Bytes, Fraction, Time};
@@ -15,6 +16,9 @@ use unrack_units::{Bytes, Fraction, Time};
 pub struct EdmConfig {
     /// Maximum number of bytes that one grant allows. Default 256 B (§4.3).
     pub chunk: Bytes,
+    /// What the links carry. Default `payload`, whose rules §3.1.1 (7) and §3.1.4 state: data takes l/B, and framing takes no time.
+    #[schemars(extend("x-unhashed" = "default"))]
+    pub wire: WireContent,
     /// Maximum number of active notifications per sender and destination (X). Default 3 (§3.1.2, §4.3).
     pub max_active: u32,
     /// Order in which the scheduler serves messages. Default `by-tail` (§3.1.1 (4)).
@@ -65,6 +69,7 @@ impl Default for EdmConfig {
         let EdmLatencies { cycle, pma } = EdmLatencies::default();
         EdmConfig {
             chunk: Bytes::new(256),
+            wire: WireContent::Payload,
             max_active: 3,
             policy: SchedulingOrder::ByTail,
             pairs_in_order: true,
@@ -78,6 +83,18 @@ impl Default for EdmConfig {
             pma,
         }
     }
+}
+
+/// What the links carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WireContent {
+    /// The bytes of data, in the time that they take at the link's rate, and 33 bits for each notification and grant.
+    #[default]
+    Payload,
+    /// Blocks of 66 bits, as hardware sends them: each notification and grant is a block, and a chunk also has an address and an end. A write
+    /// of 64 B takes ten blocks and a notification. The stacks of the PHY are simulated cycle by cycle, with `cycle` as the time of a block.
+    Blocks,
 }
 
 /// Order in which the scheduler serves messages.
@@ -166,8 +183,43 @@ impl EdmConfig {
             let rule = "is fast enough for edm: twice 64B pass in less than the steps of table 1 take";
             return Err(SetupError::new("network.link.rate", rule, star.rate));
         }
+        if self.wire == WireContent::Blocks {
+            self.check_blocks(star)?;
+        }
         if star.nodes > MAX_NODES {
             return Err(SetupError::new("network.topology.nodes", "is at most 2048 for edm", star.nodes));
+        }
+        Ok(())
+    }
+
+    /// Checks that the stacks of the PHY can carry the messages.
+    fn check_blocks(&self, star: &StarNetwork) -> Result<(), SetupError> {
+        let block = star.rate.transmit(Bytes::new(BLOCK_BYTES));
+        if self.cycle != block {
+            let rule =
+                format!("is the time of a block at the rate of the links, {block}, with wire = \"blocks\"");
+            return Err(SetupError::new("fabric.cycle", rule, self.cycle));
+        }
+        // §4.1: the PCS and the scheduler of the testbed have one clock.
+        if self.iteration() != self.cycle * ITERATION_CYCLES {
+            let ghz = 1_000.0 / self.cycle.as_ps() as f64;
+            let rule = format!("is {ghz}, the clock of the PCS, with wire = \"blocks\"");
+            return Err(SetupError::new("fabric.scheduler_ghz", rule, self.scheduler_ghz));
+        }
+        let other = [
+            ("fabric.mega", self.mega.is_some()),
+            ("fabric.read_timeout", self.read_timeout.is_some()),
+            ("fabric.backup", self.backup),
+            ("fabric.background", self.background.is_some()),
+            ("fabric.atomic", self.atomic > Time::ZERO),
+            ("fabric.pairs_in_order", !self.pairs_in_order),
+        ];
+        if let Some((key, _)) = other.into_iter().find(|(_, is_set)| *is_set) {
+            return Err(SetupError::new(key, "is left at its default with wire = \"blocks\"", "set"));
+        }
+        if star.nodes > u32::from(layout::NODES) {
+            let rule = "is at most 512 with wire = \"blocks\", because blocks have nine bits for a node";
+            return Err(SetupError::new("network.topology.nodes", rule, star.nodes));
         }
         Ok(())
     }

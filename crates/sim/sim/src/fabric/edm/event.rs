@@ -13,6 +13,8 @@ pub enum Event {
     Send(Chunk),
     /// A chunk is due on its receiver's link after `Latency::switch_ahead`.
     Forward(Chunk),
+    /// A clock cycle begins, in which blocks may move. Only with `wire = "blocks"`.
+    Cycle,
     /// The last burst of a message has arrived at its receiver.
     Deliver(MessageId),
     /// The timer of a read has expired.

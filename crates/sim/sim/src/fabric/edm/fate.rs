@@ -2,7 +2,7 @@
 
 use super::{Edm, EdmConfig, Event};
 use unrack_engine::error::SetupError;
-use unrack_engine::events::{Core, LinkId, ObservedPacket, Observer, PacketKind};
+use unrack_engine::events::{Core, LinkId, Mechanism, ObservedPacket, Observer, PacketKind};
 use unrack_engine::network::Departure;
 use unrack_engine::topology::Topology;
 use unrack_units::Time;
@@ -87,6 +87,9 @@ impl Edm {
             let rule = "is left out where links fail";
             return Err(SetupError::new("fabric.background", rule, format!("a load of {}", frames.load)));
         }
+        if self.blocks.is_some() && star.faults().is_some() {
+            return Err(SetupError::new("fabric.wire", "is \"payload\" where links fail", "blocks"));
+        }
         // §3.3: everything is mirrored to a second switch, and the first copy counts. Departure: the second network does not fail, and the
         // two networks have the same timing.
         if star.faults().is_some() && !config.backup {
@@ -111,6 +114,7 @@ impl Edm {
         bytes: u64,
     ) {
         let message = *core.message(id);
+        core.acted(Mechanism::Fault);
         core.dropped(id, bytes, || match kind {
             PacketKind::Data => ObservedPacket::new(kind, message.data_src(), message.data_dst()),
             PacketKind::Grant => ObservedPacket::new(kind, message.data_dst(), message.data_src()),

@@ -27,6 +27,9 @@
 //! it either. The size field of a notification is as wide as the message needs (§3.1.4 has 16 bits). Departure: the scenario's switch
 //! latency is not used, because EDM bypasses the packet pipeline and its switch takes the times of table 1.
 //!
+//! All this is the default, `wire = "payload"`. With `wire = "blocks"`, everything is carried as 66-bit blocks by the stacks of the PHY:
+//! see [`blocks`].
+//!
 //! # What can be lost
 //!
 //! Messages are lost only by [faults](unrack_engine::faults). The paper has no retransmission (§3.3), so a message that loses a block,
@@ -43,6 +46,7 @@
 
 mod background;
 mod batch;
+mod blocks;
 mod bookings;
 mod config;
 mod event;
@@ -51,25 +55,30 @@ mod host;
 mod latency;
 mod seen;
 
-pub use config::{BLOCK_BYTES, BURST_BYTES, CONTROL_BITS, EdmConfig, Frames, SchedulingOrder};
+pub use config::{BLOCK_BYTES, BURST_BYTES, CONTROL_BITS, EdmConfig, Frames, SchedulingOrder, WireContent};
 pub use event::{Chunk, Event};
 
 use self::background::Background;
 use self::batch::Batches;
+use self::blocks::BlockStar;
 use self::bookings::LinkBookings;
 use self::fate::Fates;
 use self::host::Announcements;
 use self::latency::StepSums;
+use crate::acted::unless_acted;
 use crate::contract::Registered;
 use crate::cost::Cost;
 use crate::site::FabricSite;
-use unrack_engine::Fabric;
 use unrack_engine::error::SetupError;
-use unrack_engine::events::{Core, Hop, LinkId, ObservedPacket, Observer, PacketKind, Tied, WaitReason};
+use unrack_engine::events::{
+    Core, Hop, LinkId, Mechanism, ObservedPacket, Observer, PacketKind, Tied, WaitReason,
+};
 use unrack_engine::network::{Pace, StarNetwork};
+use unrack_engine::run::Run;
+use unrack_engine::{Fabric, Largest};
 use unrack_protocol::edm::{Demand, Grant, Scheduler};
 use unrack_rack::{Networks, Profile, Protocol};
-use unrack_units::{Bytes, Time};
+use unrack_units::{Bytes, Time, Warning};
 use unrack_workload::{Kind, Message, MessageId};
 
 /// EDM on a star.
@@ -95,6 +104,8 @@ pub struct Edm {
     /// Ethernet frames on the same links; `None` if there are none.
     background: Option<Background>,
     has_started: bool,
+    /// The stacks of the PHY, if they carry the messages; nothing above is used then.
+    blocks: Option<Box<BlockStar>>,
 }
 
 /// Link of one node.
@@ -133,6 +144,7 @@ impl Edm {
             batches: config.mega.map(|most| Batches::new(most.get())),
             background: config.background.map(|frames| Background::new(&frames, star.nodes, star.rate, 0)),
             has_started: false,
+            blocks: (config.wire == WireContent::Blocks).then(|| Box::new(BlockStar::new(star, config))),
             fates: config.read_timeout.map(|timeout| Fates::new(star.nodes, Some(timeout))),
         })
     }
@@ -376,12 +388,20 @@ impl Registered for Edm {
         let edm = Edm::new(&site.network.as_star("edm")?, &config)?;
         Ok(edm.with_faults(&site.network.topology, &config)?.seeded(&config, site.seed))
     }
+
+    fn never_acted(_params: &EdmConfig, run: &Run) -> Vec<Warning> {
+        let text = "edm never reached X: no message waited to be announced, so that `fabric.max_active` had no effect";
+        unless_acted(run, Mechanism::ActiveLimit, "active", text)
+    }
 }
 
 impl Fabric for Edm {
     type Event = Event;
 
     fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
+        if let Some(blocks) = &mut self.blocks {
+            return blocks.submit(core, id);
+        }
         if let (Some(background), false) = (&mut self.background, self.has_started) {
             background.start(core);
         }
@@ -393,12 +413,17 @@ impl Fabric for Edm {
         if self.announcements.admit(id, core.message(id)) {
             self.announce(core, id);
         } else {
+            core.acted(Mechanism::ActiveLimit);
             core.waits(id, || WaitReason::Turn);
         }
     }
 
     fn handle<O: Observer>(&mut self, core: &mut Core<Event, O>, event: Event) {
+        if let Some(blocks) = &mut self.blocks {
+            return blocks.handle(core, event);
+        }
         match event {
+            Event::Cycle => unreachable!("only the stacks of the PHY have cycles"),
             Event::Demand(id) => self.demand(core, id),
             Event::Schedule => self.schedule(core),
             Event::Send(chunk) => self.send(core, chunk),
@@ -413,6 +438,9 @@ impl Fabric for Edm {
 
     /// Returns the pipeline time of table 1 plus the transmission time of everything before the last burst.
     fn unloaded(&self, message: &Message) -> Time {
+        if let Some(blocks) = &self.blocks {
+            return blocks.unloaded(message);
+        }
         let l = &self.latency;
         let common = l.host_ahead + l.to_scheduler + l.switch_ahead + l.host_ahead;
         let circuit = l.to_forward + l.switch_ahead + l.to_receiver;
@@ -422,6 +450,10 @@ impl Fabric for Edm {
         };
         let atomic = if message.kind == Kind::Rmw { self.atomic } else { Time::ZERO };
         common + asked + atomic + circuit + self.last_chunk_after_first(message)
+    }
+
+    fn largest(&self) -> Option<Largest> {
+        self.blocks.as_ref().map(|_| BlockStar::largest())
     }
 }
 

@@ -38,7 +38,7 @@ pub use super::timers::TransferSide;
 use super::timers::{Alarm, Timers};
 use std::collections::VecDeque;
 use unrack_engine::error::SetupError;
-use unrack_engine::events::{Core, Observer};
+use unrack_engine::events::{Core, Mechanism, Observer};
 use unrack_engine::network::Pace;
 use unrack_engine::topology::LinkEnd;
 pub use unrack_units::Time;
@@ -333,6 +333,7 @@ impl<T: Transport> PacketNetwork<T> {
         place.alarms[side as usize] = Time::MAX;
         let net = &mut Net { core, wires: &mut self.wires };
         if self.transport.deadline(owner, side).is_some_and(|at| at <= net.now()) {
+            net.core.acted(Mechanism::Timeout);
             self.transport.handle_alarm(net, owner, side);
         }
         if net.transfer(owner).serial == serial {

@@ -15,7 +15,7 @@ use crate::fabric::stream::StreamPlan;
 use std::collections::BTreeMap;
 use unrack_engine as engine;
 use unrack_engine::error::SetupError;
-use unrack_engine::events::{Core, Hop, LinkId, Observer, PacketKind};
+use unrack_engine::events::{Core, Hop, LinkId, Mechanism, Observer, PacketKind};
 use unrack_engine::network::Departure;
 use unrack_engine::topology::LinkEnd;
 use unrack_units::Time;
@@ -114,6 +114,9 @@ impl<T: Transport> Wires<T> {
         let ask = pauses.headroom.asks(held.switch, held.bytes, held.asked);
         if ask != held.asked {
             held.asked = ask;
+            if ask {
+                core.acted(Mechanism::Pause);
+            }
             self.send_pause(core, link, ask);
         }
     }
@@ -144,7 +147,7 @@ impl<T: Transport> Wires<T> {
         let (at, propagation, ready) = (last + port.propagation, port.propagation, core.now());
         let nodes = self.hosts.len() as u32;
         let sender = link.checked_sub(nodes).map(|port| topology.owner(port));
-        let is_lost = topology.loses(LinkId::Port(back), Departure { first, last });
+        let is_lost = core.met_fault(topology.loses(LinkId::Port(back), Departure { first, last }));
         match sender.and_then(|switch| self.elsewhere(switch)) {
             _ if is_lost => {}
             Some(part) => self.cross_pause(part, at, link, pause),

@@ -2,7 +2,7 @@
 
 use super::{Event, FROM_NODE, Loss, OUTSIDE, Packet, Queue, TransferRole, Transport, Wires};
 use crate::fabric::stream::flow_hash;
-use unrack_engine::events::{Core, LinkId, Observer};
+use unrack_engine::events::{Core, LinkId, Mechanism, Observer};
 use unrack_engine::network::Departure;
 use unrack_engine::topology::LinkEnd;
 use unrack_units::Time;
@@ -56,7 +56,7 @@ impl<T: Transport> Wires<T> {
             false => self.ready(departure, &packet) + link.propagation,
         };
         core.hop(LinkId::Host(from), last - first, || self.seen(&packet, LinkId::Host(from), departure, at));
-        let is_lost = topology.loses(LinkId::Host(from), departure);
+        let is_lost = core.met_fault(topology.loses(LinkId::Host(from), departure));
         let index = self.packets.insert(packet);
         match is_lost {
             true => self.lose(core, Loss { packet: index, bytes: packet.payload, whole: true }),
@@ -80,7 +80,10 @@ impl<T: Transport> Wires<T> {
             let under_way = || port.pace.bytes_in(port.free_at.saturating_sub(core.now()));
             let ahead = if idle { 0 } else { under_way() + port.queue.bytes() };
             core.queued(number, ahead);
-            packet.marked |= port.queue.marks(number, ahead);
+            if port.queue.marks(number, ahead) {
+                packet.marked = true;
+                core.acted(Mechanism::Mark);
+            }
         }
         if idle {
             return self.depart(core, number, index);
@@ -105,6 +108,9 @@ impl<T: Transport> Wires<T> {
             core.schedule(port.free_at, Event::PortFree(number));
         }
         while let Some(loss) = self.losses.pop() {
+            if loss.whole {
+                core.acted(Mechanism::FullBuffer);
+            }
             self.lose(core, loss);
         }
     }
@@ -138,7 +144,7 @@ impl<T: Transport> Wires<T> {
             self.seen(&self.packets[index], LinkId::Port(number), departure, at)
         });
         let bytes = self.packets[index].payload;
-        if self.plan.network.topology.loses(LinkId::Port(number), departure) {
+        if core.met_fault(self.plan.network.topology.loses(LinkId::Port(number), departure)) {
             self.lose(core, Loss { packet: index, bytes, whole: true });
         } else if let LinkEnd::Switch(switch) = end
             && let Some(part) = self.elsewhere(switch)

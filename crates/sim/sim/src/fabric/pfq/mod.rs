@@ -17,6 +17,7 @@ mod unloaded;
 use super::largest_in_packets;
 use super::single_message::Lone;
 use super::slab::Slab;
+use crate::acted::unless_acted;
 use crate::contract::{NoParams, Registered};
 use crate::cost::Cost;
 use crate::site::{Ethernet, FabricSite, SwitchBuffer};
@@ -24,15 +25,16 @@ use std::sync::Arc;
 use unrack_basis::{SplitMix64, mix};
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{
-    Core, Hop, LinkId, ObservedPacket as Seen, Observer, PacketKind, Tie, Tied, WaitReason,
+    Core, Hop, LinkId, Mechanism, ObservedPacket as Seen, Observer, PacketKind, Tie, Tied, WaitReason,
 };
 use unrack_engine::network::{Departure, Network, Pace};
+use unrack_engine::run::Run;
 use unrack_engine::{Fabric, Largest};
 use unrack_protocol::pfq::{NextPacket, Node, PacketFate, Ports, TransitPacket};
 use unrack_protocol::r2c2::packet::DATA_HEADER;
 use unrack_rack::graph::Graph;
 use unrack_rack::{Networks, Profile, Protocol};
-use unrack_units::{Bytes, Time};
+use unrack_units::{Bytes, Time, Warning};
 use unrack_workload::{Endpoints, Message, MessageId};
 
 /// Per-flow queues on a network whose nodes forward for each other.
@@ -428,7 +430,10 @@ impl Pfq {
         let Link { to, back_port, .. } = self.links[link as usize];
         let node = &mut self.nodes[to as usize];
         match hold {
-            true => node.handle_hold(flow, back_port),
+            true => {
+                core.acted(Mechanism::Credit);
+                node.handle_hold(flow, back_port);
+            }
             false if node.handle_release(flow, back_port) => self.rouse(core, self.graph.reverse(link)),
             false => {}
         }
@@ -454,6 +459,11 @@ impl Registered for Pfq {
 
     fn build(site: &FabricSite, _params: &NoParams) -> Result<Pfq, SetupError> {
         Pfq::new(site.network, site.ethernet, site.seed)
+    }
+
+    fn never_acted(_params: &NoParams, run: &Run) -> Vec<Warning> {
+        let text = "pfq held no flow back: no queue of a flow was ever full at a node";
+        unless_acted(run, Mechanism::Credit, "credits", text)
     }
 }
 

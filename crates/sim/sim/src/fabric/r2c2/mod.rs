@@ -44,12 +44,14 @@ use self::unloaded::LoneFlow;
 use self::wires::Wires;
 use super::largest_in_packets;
 use super::single_message::Lone;
+use crate::acted::longest;
 use crate::contract::{AssumedBuffer, Registered};
 use crate::cost::Cost;
 use crate::site::{Ethernet, FabricSite, SwitchBuffer};
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Core, Observer};
 use unrack_engine::network::Network;
+use unrack_engine::run::Run;
 use unrack_engine::{Fabric, Largest};
 use unrack_protocol::r2c2::Params;
 use unrack_protocol::r2c2::node::{Node, NodeTimer, RackSetup, WorldLimits};
@@ -58,7 +60,7 @@ use unrack_protocol::r2c2::rates::Rates;
 use unrack_protocol::r2c2::shared_rates::SharedRates;
 use unrack_protocol::r2c2::weights::Weights;
 use unrack_rack::{Networks, Profile, Protocol};
-use unrack_units::{Bytes, Time};
+use unrack_units::{Bytes, Time, Warning};
 use unrack_workload::{Message, MessageId};
 
 /// R2C2 on a network whose nodes forward for each other.
@@ -188,6 +190,17 @@ impl Registered for R2c2 {
 
     fn build(site: &FabricSite, params: &Params) -> Result<R2c2, SetupError> {
         R2c2::new(site.network, site.ethernet, params, site.seed)
+    }
+
+    /// Returns a note if all flows ended before they were older than one interval, which is the least age at which a rate is computed
+    /// for a flow (§3.3.2).
+    fn never_acted(params: &Params, run: &Run) -> Vec<Warning> {
+        let (longest, interval) = (longest(run), params.interval);
+        let text = format!(
+            "r2c2 computed no rates: the longest message took {longest}, and `fabric.interval` is {interval}, so that all flows kept their \
+             first rate, and `fabric.headroom` had no effect"
+        );
+        (longest <= interval).then(|| Warning::new("rates", text)).into_iter().collect()
     }
 
     /// Returns the queue length that only one packet in [`RARELY`] meets, if packets that take random paths arrive as a Poisson process:

@@ -4,7 +4,7 @@ use super::event::Event;
 use super::flow::{FlowRole, FlowTable};
 use super::wire::{Body, Link, Packet, ready};
 use crate::fabric::slab::Slab;
-use unrack_engine::events::{Core, Hop, LinkId, ObservedPacket as Seen, Observer, PacketKind};
+use unrack_engine::events::{Core, Hop, LinkId, Mechanism, ObservedPacket as Seen, Observer, PacketKind};
 use unrack_engine::network::{Departure, Network};
 use unrack_engine::topology::Topology;
 use unrack_protocol::r2c2::node::RackSetup;
@@ -86,6 +86,7 @@ impl Wires {
             core.queued(link, ahead);
         }
         if ahead + wire > self.buffer {
+            core.acted(Mechanism::FullBuffer);
             return false;
         }
         let departure = place.port.enqueue(now, wire);
@@ -96,7 +97,7 @@ impl Wires {
         core.hop(LinkId::Port(link), departure.last - departure.first, || {
             seen(&packet, around, (link, propagation), now, departure, at)
         });
-        let is_put = !network.topology.loses(LinkId::Port(link), departure);
+        let is_put = !core.met_fault(network.topology.loses(LinkId::Port(link), departure));
         if is_put {
             core.schedule(at, Event::Arrive { packet: index, link });
         }
@@ -115,6 +116,7 @@ impl Wires {
         let now = core.now();
         let place = &mut self.links[link as usize];
         if place.port.backlog(now) + wire > self.buffer {
+            core.acted(Mechanism::FullBuffer);
             return None;
         }
         let departure = place.port.enqueue(now, wire);
@@ -135,7 +137,7 @@ impl Wires {
             propagation,
             onward: at,
         });
-        (!topology.loses(LinkId::Port(link), departure)).then_some(at)
+        (!core.met_fault(topology.loses(LinkId::Port(link), departure))).then_some(at)
     }
 }
 

@@ -43,7 +43,7 @@ use super::parts::NetworkPart;
 use super::single_message::{Lone, simulated};
 use super::timers::Alarm;
 use std::sync::Arc;
-use unrack_engine::events::{Core, Observer, Unobserved};
+use unrack_engine::events::{Core, Mechanism, Observer, Unobserved};
 use unrack_engine::network::Departure;
 use unrack_engine::{HostCounts, Largest, PacketSize};
 use unrack_hosts::Hosts;
@@ -180,6 +180,7 @@ impl<K: Drive> Streams<K> {
 
     fn expire<O: Observer>(&mut self, core: &mut Core<Event, O>, alarm: Alarm) {
         let Some((stream, subflow)) = alarms::expire(&mut self.open, alarm, core.now()) else { return };
+        core.acted(Mechanism::Timeout);
         if self.open[stream].sender.has_given_up() {
             return self.give_up(core, stream);
         }

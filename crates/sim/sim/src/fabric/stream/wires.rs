@@ -10,7 +10,7 @@ use super::seen::looks;
 use crate::fabric::buffer::QueueRoom;
 use crate::fabric::occupancy::Occupancy;
 use crate::fabric::slab::Slab;
-use unrack_engine::events::{Core, Hop, LinkId, Observer};
+use unrack_engine::events::{Core, Hop, LinkId, Mechanism, Observer};
 use unrack_engine::network::{Departure, Pace, Port};
 use unrack_engine::topology::LinkEnd;
 use unrack_units::{Bytes, Rate, Time};
@@ -136,7 +136,7 @@ impl<K: Kind> Wires<K> {
             let propagation = topology.propagation(link);
             seen(&packet, open, plan, (link, propagation, true), now, departure, at)
         });
-        let is_lost = topology.loses(link, departure);
+        let is_lost = core.met_fault(topology.loses(link, departure));
         if !is_lost {
             core.schedule(at, Event::AtSwitch { packet: index, by: FROM_NODE });
         }
@@ -163,13 +163,17 @@ impl<K: Kind> Wires<K> {
         if matches!(packet.body, Body::Data(_)) {
             core.queued(packet.port, ahead);
             // DCTCP §3.1: mark a packet that arrives at a queue longer than K.
-            packet.marked |= ahead > port.threshold;
+            if ahead > port.threshold {
+                packet.marked = true;
+                core.acted(Mechanism::Mark);
+            }
         }
         let room = match &mut self.occupancy {
             None => self.room,
             Some(occupancy) => occupancy.room(by, core.now()),
         };
         if !room.takes(ahead, packet.wire) {
+            core.acted(Mechanism::FullBuffer);
             return SwitchFate::Lost;
         }
         let departure = port.port.enqueue(core.now(), u64::from(packet.wire));
@@ -191,7 +195,7 @@ impl<K: Kind> Wires<K> {
             let to_switch = matches!(end, LinkEnd::Switch(_));
             seen(&self.packets[index], open, plan, (link, propagation, to_switch), now, departure, at)
         });
-        if topology.loses(link, departure) {
+        if core.met_fault(topology.loses(link, departure)) {
             return SwitchFate::Lost;
         }
         if let LinkEnd::Switch(switch) = end
