@@ -39,7 +39,7 @@ impl MemoryNodes {
             1 if is_mirrored => {
                 usage("a mirror needs at least two memory nodes: give more, such as --remote 10.0.0.2:7000,10.0.0.3:7000".into())
             }
-            ..=MOST_NODES => Ok(MemoryNodes { nodes, is_mirrored }),
+            1..=MOST_NODES => Ok(MemoryNodes { nodes, is_mirrored }),
             many => usage(format!("{many} memory nodes are given, and a run can use at most {MOST_NODES}")),
         }
     }

@@ -144,7 +144,7 @@ impl NodeSet {
             return place as usize - 1;
         }
         let has_room = |node: &usize| self.members[*node].as_ref().is_some_and(|member| !member.is_full);
-        self.from_stripe(id).find(has_room).unwrap_or(self.stripe(id))
+        self.nodes_by_stripe(id).find(has_room).unwrap_or(self.stripe(id))
     }
 
     fn stripe(&self, id: u32) -> usize {
@@ -152,7 +152,7 @@ impl NodeSet {
     }
 
     /// Returns the indexes of all nodes, beginning with the one to which the page's stripe belongs.
-    fn from_stripe(&self, id: u32) -> impl Iterator<Item = usize> + use<> {
+    fn nodes_by_stripe(&self, id: u32) -> impl Iterator<Item = usize> + use<> {
         let (first, nodes) = (self.stripe(id), self.members.len());
         (first..first + nodes).map(move |node| node % nodes)
     }
@@ -180,7 +180,7 @@ impl NodeSet {
         let answers = |node: &usize| {
             self.members[*node].as_ref().is_some_and(|member| member.silent_ns(self.now_ns) < LATE_NS)
         };
-        self.from_stripe(id).find(answers).or_else(|| self.from_stripe(id).find(live))
+        self.nodes_by_stripe(id).find(answers).or_else(|| self.nodes_by_stripe(id).find(live))
     }
 
     pub(super) fn forget(&mut self, ids: &[u32]) -> usize {
@@ -302,7 +302,7 @@ impl NodeSet {
         let Some(store) = self.stores.get_mut(&id) else { return };
         let (at, refused) = (store.at, store.refused);
         let next =
-            self.from_stripe(id).find(|node| refused & bit(*node) == 0 && self.members[*node].is_some());
+            self.nodes_by_stripe(id).find(|node| refused & bit(*node) == 0 && self.members[*node].is_some());
         let Some(next) = next else { return };
         let Some(member) = &mut self.members[next] else { return };
         // SAFETY: the caller of `store` guarantees this until the store completes.

@@ -235,7 +235,7 @@ impl BlockStar {
         let at = loop {
             bed.tick();
             let answered = bed.hosts[0].completions().find(|end| end.outcome != RequestOutcome::Sent);
-            let written = bed.memory[1].0.drain(..).last();
+            let written = bed.memory[1].0.drain(..).next_back();
             left -= written.map_or(0, |(_, bytes, _)| if alone.kind.is_answered() { 0 } else { bytes });
             match (answered, written) {
                 (Some(answer), _) => break answer.at,
