@@ -228,7 +228,8 @@ def run(
     bandwidth: Value | None = None,
     completions: Value | None = None,
     seed: Value | None = None,
-    remote: Value | None = None,
+    remote: Values | None = None,
+    mirror: bool = False,
     keys: Value | None = None,
     insecure: bool = False,
     page_timeout: Value | None = None,
@@ -253,12 +254,16 @@ def run(
             that of the file; with --remote, the real one].
         completions: Draw each fetch's time from this file, written by a simulation.
         seed: Seed of these draws (default: 1).
-        remote: Keep remote pages at this memory node (see `unrack memory serve`): ADDRESS:PORT, or the path
-            of a socket.
+        remote: Keep remote pages at these memory nodes (see `unrack memory serve`), with commas between them:
+            ADDRESS:PORT, or the path of a socket. Each page is at one of the nodes, so that their capacities
+            add up.
+        mirror: Keep each page at every node of --remote, so that the run goes on if nodes die, as long as one
+            is left. A node that is silent for half of --page-timeout while another one answers counts as
+            dead.
         keys: Encrypt with the keys of this folder, on loopback too [default: encrypt only beyond loopback,
             with the keys of the default folder; see `unrack keys`].
         insecure: Connect without encryption and without proof of identity, beyond loopback too.
-        page_timeout: Report on stderr, every second, threads that wait longer than this for a page of the
+        page_timeout: Report on stderr, every second, threads that wait longer than this for a page of a
             memory node, and end the program after six times as long (1s to 1h) (default: 5s).
         capture: Write every page transfer to this file (Parquet).
         fast: Handle faults in the faulting thread: faster, but Unrack ends a program that it cannot keep
@@ -283,6 +288,7 @@ def run(
             "--completions": completions,
             "--seed": seed,
             "--remote": remote,
+            "--mirror": mirror,
             "--keys": keys,
             "--insecure": insecure,
             "--page-timeout": page_timeout,
@@ -297,6 +303,7 @@ def run(
             "--for": for_,
         },
         [*command],
+        lists={"--remote": ","},
         json_to="file",
         trailing=True,
     )
@@ -1025,6 +1032,8 @@ def study_run(
     costs: Value | None = None,
     out: Value | None = None,
     replace: bool = False,
+    seeds: Value | None = None,
+    store: Value | None = None,
 ) -> Result:
     """Runs studies, and writes their page.
 
@@ -1035,13 +1044,35 @@ def study_run(
             `bench/sockets.sh --costs FILE` measured.
         out: Write results to this folder, and take finished points from it (default: runs/studies).
         replace: Replace the page in that folder even if it shows studies that this run lacks.
+        seeds: Run every point with this number of seeds; figures are means, with 95 % intervals (default: 1).
+        store: Also write our values to this file, as those that later runs must keep.
     """
     return called(
         ["study", "run"],
-        {"--quick": quick, "--costs": costs, "--out": out, "--replace": replace},
+        {
+            "--quick": quick,
+            "--costs": costs,
+            "--out": out,
+            "--replace": replace,
+            "--seeds": seeds,
+            "--store": store,
+        },
         [*names],
         json_to="stdout",
         out="--out",
+    )
+
+
+def study_check(*names: Value, quick: bool = False, out: Value | None = None) -> Result:
+    """Breaks mechanisms on purpose, and lists the rows of studies that notice.
+
+    Args:
+        names: Studies as `unrack study list` names them; by default, all that do not measure this machine.
+        quick: Run fewer points and messages, which takes seconds.
+        out: Write results to this folder, and take finished points from it (default: runs/studies-check).
+    """
+    return called(
+        ["study", "check"], {"--quick": quick, "--out": out}, [*names], json_to="stdout", out="--out"
     )
 
 

@@ -220,12 +220,12 @@ fn nodes_that_make_no_set_are_refused() {
         assert_eq!(output.status.code(), Some(status), "{options:?}: {said}");
         assert!(said.contains(why), "{options:?}: {said}");
     };
-    let twice = "127.0.0.1:7000,127.0.0.1:7000";
+    let twice = "192.0.2.1:7000,192.0.2.1:7000";
     refused(2, &["--remote", twice], "is given twice");
-    refused(2, &["--remote", "127.0.0.1:7000", "--remote", "127.0.0.1:7000"], "is given twice");
-    refused(2, &["--remote", "127.0.0.1:7000", "--mirror"], "at least two");
+    refused(2, &["--remote", "192.0.2.1:7000", "--remote", "192.0.2.1:7000"], "is given twice");
+    refused(2, &["--remote", "192.0.2.1:7000", "--mirror"], "at least two");
     refused(2, &["--mirror"], "--remote");
-    refused(2, &["--remote", "127.0.0.1:7000,"], "expected an IPv4 address");
+    refused(2, &["--remote", "192.0.2.1:7000,"], "expected an IPv4 address");
     let everywhere = Node::serve(&["--listen", "0.0.0.0:0", "--capacity", "64MiB", "--insecure"]);
     let port = everywhere.at.rsplit(':').next().unwrap();
     let two = format!("127.0.0.1:{port},127.0.0.2:{port}");
