@@ -44,6 +44,7 @@ soak: setup build
 	UNRACK_RUN_KILLS=$(soak_run_kills) UNRACK_RUN_KILLS_SEED=$$RANDOM \
 		cargo test -q --profile ci -p unrack-cli --test it random_kills
 	$(MAKE) soak-nodes
+	$(MAKE) studies-check
 
 # Kills and stops memory nodes of mirrored runs at random times, while the programs check every byte.
 soak-nodes: rust

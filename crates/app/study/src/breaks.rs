@@ -76,8 +76,10 @@ pub fn check(
         for broken in &study.breaks {
             let points = results.next().expect("one for each run").points;
             let with = with_points(&unbroken, points);
-            let values: Option<Computed> =
-                broken.computed.as_ref().and_then(|name| computed::broken(&study.name, name, scale));
+            let compute = broken.computed.as_ref().and_then(|name| computed::broken(&study.name, name));
+            let values: Option<Computed> = compute.map(|compute| compute(scale));
+            let has_same_names = |values: &Computed| values.keys().eq(computed.keys());
+            debug_assert!(values.as_ref().is_none_or(has_same_names), "{}: {}", study.name, broken.what);
             let after = compare(study, &with, values.as_ref().unwrap_or(&computed), scale);
             breaks.push(broken.effect(study, &before, &after));
         }

@@ -17,6 +17,16 @@ const READ: Request = Request::Read { dst: MEMORY, address: 64, bytes: 64 };
 
 /// Returns latencies in nanoseconds, and counts of what ended how.
 pub(super) fn values() -> Computed {
+    values_on(mirrored)
+}
+
+/// Returns the same without a second switch: the rows on mirroring use the only switch.
+pub(super) fn one_switch() -> Computed {
+    values_on(|| testbed(MuxPolicy::Fair))
+}
+
+/// Returns the values with this testbed in the rows on mirroring.
+fn values_on(mirrored: fn() -> Testbed) -> Computed {
     let strict = |frame| latency(&mut framed(MuxPolicy::Strict, frame));
     let fair = |frame| latency(&mut framed(MuxPolicy::Fair, frame));
     let mut values = Computed::from([

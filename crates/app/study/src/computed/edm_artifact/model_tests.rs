@@ -5,7 +5,7 @@ use super::super::trace::{Sizes, TraceDraw};
 use super::*;
 
 fn traffic(load: f64) -> TraceDraw {
-    TraceDraw { sizes: Sizes::Application("hadoop"), load, writes: 0.5, rows: 150 }
+    TraceDraw { sizes: Sizes::Application("hadoop"), load, writes: 0.5, rows: 40 }
 }
 
 /// Every message arrives once, and a read is two flows of which the answer follows the request.
