@@ -22,7 +22,7 @@ use crate::tables::{FabricTable, Said, TopTable, parts};
 use crate::tree::{Node, Value};
 use crate::{
     Cabling, Faults, FileRef, FlowWorkload, HostSpec, KnownNames, Memory, NetworkSpec, Protocol, Size,
-    TopologySpec, Workload,
+    SwitchSpec, TopologySpec, Workload,
 };
 
 /// Scenario as written, with the files that it extends and its overrides. Its keys are not yet checked.
@@ -106,6 +106,7 @@ impl Scenario {
             faults,
             host,
             fabric,
+            usual_buffer: SwitchSpec::default().buffer,
             root: self.root,
             sources: self.sources,
         })
@@ -123,6 +124,7 @@ pub struct ValidScenario {
     /// Components inside hosts; `None` if the scenario has no `[host]`.
     pub host: Option<HostSpec>,
     fabric: FabricTable,
+    usual_buffer: BufferSize,
     root: Node,
     sources: Arc<Vec<Source>>,
 }
@@ -144,21 +146,34 @@ impl ValidScenario {
         let Some(params) = decode_beside::<P>(&node, "fabric", &["protocol"], &mut problems) else {
             return Err(ScenarioError::new(problems, self.sources.clone()));
         };
-        let mut values =
-            toml::Table::try_from(&params).map_err(|why| self.error_at("fabric", why.to_string()))?;
+        let table = |params: &P| toml::Table::try_from(params);
+        let mut values = table(&params).map_err(|why| self.error_at("fabric", why.to_string()))?;
+        let is_changed = |key: &String| {
+            let usual = decode_beside::<P>(&node.without(key), "fabric", &["protocol"], &mut Vec::new());
+            let usual = usual.and_then(|usual| table(&usual).ok());
+            node.at(key).is_some() && usual.is_none_or(|usual| usual.get(key) != values.get(key))
+        };
+        let changed = values.keys().filter(|key| is_changed(key)).cloned().collect();
         values.insert("protocol".into(), self.protocol.name().into());
-        self.fabric = FabricTable { values, schema: schema::for_type::<P>() };
+        self.fabric = FabricTable { values, schema: schema::for_type::<P>(), changed };
         Ok(params)
     }
 
-    /// Returns whether the scenario sets the value at a dotted path, such as `network.switch.buffer`, instead of taking its default.
-    pub fn sets(&self, path: &str) -> bool {
-        self.root.at(path).is_some()
+    /// Returns whether a key of `fabric` has a value other than its default. Like [`ValidScenario::hash`], this does not depend on
+    /// whether a default is written out. It is known once the parameters have been read.
+    pub fn changes_fabric(&self, key: &str) -> bool {
+        self.fabric.changed.iter().any(|changed| changed == key)
+    }
+
+    /// Returns whether the buffer of ports is not the default of the protocol.
+    pub fn changes_buffer(&self) -> bool {
+        self.network.switch.buffer != self.usual_buffer
     }
 
     /// Sets the buffer of each port, unless the scenario sets one. It is for protocols whose default buffer depends on
     /// their parameters.
     pub fn default_buffer(&mut self, bytes: Bytes) {
+        self.usual_buffer = BufferSize::Limited(bytes);
         if self.root.at("network.switch.buffer").is_none() {
             self.network.switch.buffer = BufferSize::Limited(bytes);
         }

@@ -47,12 +47,18 @@ pub(crate) struct Said<'a> {
 pub(crate) struct FabricTable {
     pub values: Table,
     pub schema: Schema,
+    /// Keys whose values are not their defaults. Empty until the parameters are read.
+    pub changed: Vec<String>,
 }
 
 impl FabricTable {
     /// Returns the table as written, before its parameters are read.
     pub(crate) fn as_written(node: Option<&Node>) -> FabricTable {
-        FabricTable { values: node.map(table_of).unwrap_or_default(), schema: Schema::Null }
+        FabricTable {
+            values: node.map(table_of).unwrap_or_default(),
+            schema: Schema::Null,
+            changed: Vec::new(),
+        }
     }
 }
 

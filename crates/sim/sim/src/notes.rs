@@ -4,11 +4,11 @@
 //! | key | never acted |
 //! |---|---|
 //! | `marks`, `pauses`, `trims`, `credits`, `active`, `rates` | the mechanism for which the protocol is known ([`Registered::never_acted`](crate::Registered::never_acted)) |
-//! | `buffer` | `network.switch.buffer`, if the scenario sets it: no packet found its port full |
-//! | `timeouts` | the timeouts that the scenario sets ([`TIMEOUTS`]): no timer expired, and nothing was sent again |
+//! | `buffer` | `network.switch.buffer`, if it is not the default: no packet found its port full |
+//! | `timeouts` | the timeouts ([`TIMEOUTS`]) that are not the defaults: no timer expired, and nothing was sent again |
 //! | `faults` | `failures` and `bit_errors`: nothing crossed a link that was down, and no packet had an error |
 //! | `cache` | the DRAM cache of hosts: no load hit it |
-//! | `headroom`, `receive-queue` | `host.nic.headroom` and `host.nic.receive_queue`, if the scenario sets them: no packet found them full |
+//! | `headroom`, `receive-queue` | `host.nic.headroom` and `host.nic.receive_queue`, if they are not the defaults: no packet found them full |
 //!
 //! A mechanism that acted once is not noted, even if it hardly mattered.
 
@@ -16,11 +16,11 @@ use crate::job::Finished;
 use crate::setup::Setup;
 use unrack_engine::events::Mechanism;
 use unrack_engine::run::Run;
-use unrack_rack::ValidScenario;
+use unrack_rack::{Nic, ValidScenario};
 use unrack_units::Warning;
 
-/// Keys of timeouts after which protocols send again.
-pub const TIMEOUTS: [&str; 4] = ["fabric.min_rto", "fabric.rto", "fabric.resend", "fabric.timeout"];
+/// Keys of `fabric` that are timeouts after which protocols send again.
+pub const TIMEOUTS: [&str; 4] = ["min_rto", "rto", "resend", "timeout"];
 
 /// Returns the notes about a run of this scenario, in the order of the table above.
 pub fn notes(scenario: &ValidScenario, setup: &Setup, done: &Finished) -> Vec<Warning> {
@@ -32,7 +32,7 @@ pub fn notes(scenario: &ValidScenario, setup: &Setup, done: &Finished) -> Vec<Wa
 
 fn buffer(scenario: &ValidScenario, run: &Run) -> Option<Warning> {
     let acted = [Mechanism::FullBuffer, Mechanism::Pause].iter().any(|of| run.counters.acted(*of) > 0);
-    let is_noted = scenario.sets("network.switch.buffer") && !acted && run.counters.trimmed_packets == 0;
+    let is_noted = scenario.changes_buffer() && !acted && run.counters.trimmed_packets == 0;
     is_noted.then(|| {
         let text = format!(
             "`network.switch.buffer` ({}) was never full: the longest queue that a packet met held {} B",
@@ -44,11 +44,11 @@ fn buffer(scenario: &ValidScenario, run: &Run) -> Option<Warning> {
 }
 
 fn timeouts(scenario: &ValidScenario, run: &Run) -> Option<Warning> {
-    let set: Vec<&str> = TIMEOUTS.into_iter().filter(|key| scenario.sets(key)).collect();
+    let set: Vec<&str> = TIMEOUTS.into_iter().filter(|key| scenario.changes_fabric(key)).collect();
     let is_again = run.outcomes.iter().any(|outcome| outcome.retransmissions > 0);
     let is_noted = !set.is_empty() && run.counters.acted(Mechanism::Timeout) == 0 && !is_again;
     is_noted.then(|| {
-        let keys = set.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(" and ");
+        let keys = set.iter().map(|key| format!("`fabric.{key}`")).collect::<Vec<_>>().join(" and ");
         Warning::new(
             "timeouts",
             format!("{keys} had no effect: no timer expired, and nothing was sent again"),
@@ -88,12 +88,13 @@ fn hosts(scenario: &ValidScenario, run: &Run) -> Vec<Warning> {
         };
         notes.push(Warning::new("cache", text));
     }
-    if scenario.sets("host.nic.headroom") && counts.no_room == 0 {
+    let usual = Nic::default();
+    if spec.nic.headroom != usual.headroom && counts.no_room == 0 {
         let text =
             format!("`host.nic.headroom` ({}) was never full: no NIC lost a packet", spec.nic.headroom);
         notes.push(Warning::new("headroom", text));
     }
-    if scenario.sets("host.nic.receive_queue") && counts.no_descriptor == 0 {
+    if spec.nic.receive_queue != usual.receive_queue && counts.no_descriptor == 0 {
         let descriptors = spec.nic.receive_queue;
         let text = format!("`host.nic.receive_queue` ({descriptors}) was never empty of free descriptors");
         notes.push(Warning::new("receive-queue", text));

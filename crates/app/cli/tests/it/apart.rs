@@ -34,7 +34,7 @@ fn runs(words: &[&str]) -> bool {
 #[test]
 fn a_comparison_is_asked_here_and_the_command_makes_its_runs() {
     let Some(lab) = Lab::paging("apart") else { return };
-    let question = question(&lab, &["dd", "if=/dev/zero", "of=/dev/null", "bs=8M", "count=40"]);
+    let question = question(&lab, &["dd", "if=/dev/zero", "of=/dev/null", "bs=8M", "count=10"]);
     let answer = question.ask(asking(&(), &AtomicBool::new(false))).unwrap();
     let ComparisonFound::Pages(comparison) = answer.found else { panic!("pages were asked for") };
     let names: Vec<_> = comparison.fabrics.iter().map(|fabric| fabric.fabric.as_str()).collect();
