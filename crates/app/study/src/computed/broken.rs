@@ -1,6 +1,9 @@
 //! Computed values without the mechanism that a study is about, for `unrack study check`.
 
-use super::{Computed, drack_wiring, edm_fig5, edm_kv, edm_mac_limits, edm_scheduler, edm_table1, r2c2};
+use super::{
+    Computed, drack_prototype, drack_wiring, edm_fig5, edm_kv, edm_mac_limits, edm_scheduler, edm_table1,
+    r2c2,
+};
 use crate::file::StudyScale;
 use unrack_sim::fabric::edm::EdmConfig;
 
@@ -22,6 +25,7 @@ pub fn broken(study: &str, name: &str, scale: StudyScale) -> Option<Computed> {
         ("edm/mac-limits", "no-padding") => edm_mac_limits::values_of(UNPADDED),
         ("edm/fig6", "frames") => instead(edm_kv::throughput(scale), "edm", "rdma"),
         ("edm/fig7", "frames") => instead(edm_kv::latency(scale), "edm", "rdma"),
+        ("drack/prototype", "own-memory") => drack_prototype::own_memory(),
         ("drack/wiring", "racks-apart") => drack_wiring::racks_apart(),
         ("r2c2/fig2", "one-routing") => r2c2::one_routing(),
         ("r2c2/arithmetic", "headroom") => r2c2::arithmetic_of(HEADROOM),
