@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn the_line_separates_gain_from_loss() {
         let svg = map().figure().to_svg();
-        let paths: Vec<&str> = svg.split("<path ").filter(|path| path.contains("contour")).collect();
+        let paths: Vec<&str> = svg.split("<path ").skip(1).filter(|path| path.contains("contour")).collect();
         assert_eq!(paths.len(), 1, "the second panel has no loss: {svg}");
         let d = paths[0].split(" d=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
         assert_eq!((d.matches('v').count(), d.matches('h').count()), (1, 1), "{d}");

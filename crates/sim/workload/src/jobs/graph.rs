@@ -253,10 +253,10 @@ mod tests {
         assert!(grown.values.iter().zip(&whole.values).all(|(a, b)| (a - b).abs() < 1e-4));
         assert_eq!(grown.rounds.len(), 4 * 30);
         let computed: Vec<u64> =
-            grown.rounds.iter().step_by(30).map(|round| round.computed().as_us()).collect();
+            grown.rounds.iter().step_by(30).map(|round| round.computed().as_ns() / 1_000).collect();
         // The rate is a million edges per second, and each batch has two edges for each of 1024 vertices.
         assert_eq!(computed, [2048, 4096, 6144, 8192]);
-        let busiest = |round: &Tasks| (0..4).map(|task| round.compute_of(task)).max().unwrap().as_us() as f64;
+        let busiest = |round: &Tasks| (0..4).map(|task| round.compute_of(task)).max().unwrap().as_us_f64();
         let skew = |round: usize| busiest(&grown.rounds[round]) * 4.0 / computed[round / 30] as f64;
         assert!(skew(90) != skew(0), "ranks keep their vertices, whose numbers of edges grow unevenly");
     }
