@@ -19,7 +19,7 @@
 //! | [`seeds`], [`stored`] | intervals over seeds, and the values of ours that later versions must keep |
 //! | [`breaks`] | breaks mechanisms on purpose, and lists the figures that notice |
 //! | [`page`], [`overview`] | write the page of results, and the table of all figures of the papers |
-//! | [`charts`], [`maps`], [`timelines`] | draw the charts of that page with published points, ratios over two axes, and the use of NICs over time |
+//! | [`charts`], [`maps`], [`timelines`] | draw charts with published points, ratios over two axes, and NICs over time |
 //!
 //! The same version gives the same results of a study on any number of cores. The exceptions are studies that measure
 //! the machine; therefore they run only if the user names them.

@@ -197,8 +197,9 @@ impl JobPolicy for ShuffleWatcher {
 
 /// Policy of Cao et al., SIGCOMM 2024, as used in DRack §7.3. More intense jobs send first, and the jobs that compete
 /// with them wait. Jobs compete if they share a rack. Hosts of jobs that wait are paused, as DRack's prototype does by
-/// priority flow control; packets that a host has queued still leave. Three parts of the policy are not modelled: the choice of paths (MPTCP uses all of them), the correction of the intensity for iterations of
-/// different length (§4.2 of that paper), and the mapping of many jobs to a few priority levels.
+/// priority flow control; packets that a host has queued still leave. Three parts of the policy are not modelled: the
+/// choice of paths (MPTCP uses all of them), the correction of the intensity for iterations of different length (§4.2
+/// of that paper), and the mapping of many jobs to a few priority levels.
 struct Crux;
 
 impl JobPolicy for Crux {
