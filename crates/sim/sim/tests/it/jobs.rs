@@ -101,12 +101,8 @@ fn who_is_held_waits_and_the_other_is_as_if_alone() {
     assert_eq!(crux["first"].waiting_ns, 0.0);
     assert!(crux["second"].waiting_ns > 0.0 && free["second"].waiting_ns == 0.0);
     assert!(crux["first"].communication_ns < free["first"].communication_ns);
-    // Messages of the second job that are in flight are stopped, but for the packets that its hosts have queued.
-    let alone = jobs(&[
-        r#"workload.jobs=[{ name = "first", on = [0, 2, 4, 6], training = { model = "resnet-50", operation = "ring-all-reduce", compute = "90ms" } }]"#,
-    ]);
-    let longer = crux["first"].communication_ns / alone["first"].communication_ns;
-    assert!(longer < 1.1, "{longer}");
+    // Messages of the second job that are in flight are stopped while the first one sends, and have the network alone otherwise.
+    assert!(crux["second"].communication_ns < 0.7 * free["second"].communication_ns);
 }
 
 #[test]
