@@ -7,6 +7,7 @@
 //! | make the page | [`ReportPage::html`], [`ReportPage::write`] |
 //! | draw where a message spent its time | [`explain_figure`] |
 //! | draw other lines, a sweep, or the maps of several programs | [`SeriesChart`], [`sweep_figures`], [`heat_of_programs`] |
+//! | draw ratios over two settings | [`RatioMap`] |
 //! | compare two run folders | [`Difference::between`] |
 //! | export figures | [`ReportPage::figures`], [`write_svgs`] |
 //!
@@ -45,7 +46,10 @@ pub use distribution::{Cdf, FetchRate};
 pub use error::ReportError;
 pub use explained::{ExplainedMessage, ExplainedPart};
 pub use export::write_svgs;
-pub use figures::{ChartSeries, SeriesAxis, SeriesChart, explain_figure, heat_of_programs, sweep_figures};
+pub use figures::{
+    ChartSeries, RatioMap, RatioPanel, SeriesAxis, SeriesChart, explain_figure, heat_of_programs,
+    sweep_figures,
+};
 pub use lines_text::lines_text;
 pub use links::{LinkOverTime, LinksOverTime};
 pub use messages::{MessageSlowdowns, SizeSlowdown};

@@ -1,10 +1,11 @@
 //! Results that a study requests from a run in addition to its summary.
 
 use crate::error::StudyError;
+use crate::nics;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use unrack_sim::observe::{Peaks, Views};
+use unrack_sim::observe::{LinkSamples, Peaks, Views};
 use unrack_sim::summary::Stats;
 use unrack_sim::{Excluded, Finished, Progress, Run, Setup, SetupError, Work};
 use unrack_units::{Bytes, Time};
@@ -16,6 +17,9 @@ pub struct ExtraResults {
     pub first_finished: Option<f64>,
     /// Requests completion, slowdown and rate for these classes of messages by size.
     pub by_size: BTreeMap<String, SizeBounds>,
+    /// Whether the use of NICs is requested ([`crate::nics`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub nics: bool,
     /// Whether peaks are requested: the maximum of bytes at each port, of packets that a receiver held out of order, and of
     /// messages in flight.
     pub peaks: bool,
@@ -53,21 +57,21 @@ impl ExtraResults {
         work: &Work,
         progress: impl FnMut(Progress),
     ) -> Result<(Finished, BTreeMap<String, Value>), SetupError> {
-        if !self.peaks {
+        if !self.peaks && !self.nics {
             return Ok((setup.run(work, progress)?, BTreeMap::new()));
         }
-        let peaks = Peaks::new(&setup.network.topology);
-        let mut watch = Views { peaks: Some(peaks), ..Views::default() };
-        let done = setup.watched(work, &mut watch, progress)?;
-        let peaks = watch.peaks.expect("it was put there");
-        let stats = |values: &mut dyn Iterator<Item = u64>| {
-            Stats::from_values(values.map(|value| value as f64).collect())
+        let topology = &setup.network.topology;
+        let mut watch = Views {
+            peaks: self.peaks.then(|| Peaks::new(topology)),
+            links: self.nics.then(|| LinkSamples::new(nics::EVERY)),
+            ..Views::default()
         };
-        let queues = stats(&mut peaks.queue_bytes());
-        let held = stats(&mut peaks.reorder_packets().iter().copied());
-        let open = most_open(&done.run);
-        let found = json!({ "queue_bytes": queues, "reorder_packets": held, "open_messages": open });
-        Ok((done, BTreeMap::from([("peaks".into(), found)])))
+        let done = setup.watched(work, &mut watch, progress)?;
+        let peaks = watch.peaks.map(|peaks| ("peaks".to_string(), of_peaks(&peaks, &done.run)));
+        let links = watch.links.iter().filter_map(|links| nics::nic_use(links, topology, &done.run));
+        let links = links.map(|found| ("nics".to_string(), found));
+        let found = peaks.into_iter().chain(links).collect();
+        Ok((done, found))
     }
 
     /// Returns the additional results that are computed from the messages of a finished run.
@@ -100,6 +104,15 @@ impl ExtraResults {
             None => Ok(()),
         }
     }
+}
+
+fn of_peaks(peaks: &Peaks, run: &Run) -> Value {
+    let stats = |values: &mut dyn Iterator<Item = u64>| {
+        Stats::from_values(values.map(|value| value as f64).collect())
+    };
+    let queues = stats(&mut peaks.queue_bytes());
+    let held = stats(&mut peaks.reorder_packets().iter().copied());
+    json!({ "queue_bytes": queues, "reorder_packets": held, "open_messages": most_open(run) })
 }
 
 /// Returns the maximum number of messages that were open at the same time, that is, submitted but not complete.

@@ -1,4 +1,5 @@
-//! Charts of a study: one line for each fabric over an axis of the grid, with the points that the paper published.
+//! Charts of a study: one line for each fabric over an axis of the grid, with the points that the paper published; and maps
+//! ([`crate::maps`]).
 
 use crate::file::{Chart, Figure, Published, PublishedRelation, Study};
 use crate::programs::pictures;
@@ -11,8 +12,13 @@ pub fn charts(study: &Study, results: &StudyResults) -> Vec<Picture> {
     let name = study.name.replace('/', "-");
     let one =
         |(n, chart): (usize, &Chart)| drawn(study, results, chart, format!("{name}-{}", n + 1)).figure();
+    let maps = study.maps.iter().enumerate();
+    let maps = maps.map(|(n, map)| map.drawn(study, results, format!("{name}-map-{}", n + 1)).figure());
+    let timelines = study.timelines.iter().enumerate();
+    let timelines =
+        timelines.map(|(n, of)| of.drawn(study, results, format!("{name}-time-{}", n + 1)).figure());
     let programs = pictures(&name, &study.programs, &results.programs);
-    study.charts.iter().enumerate().map(one).chain(programs).collect()
+    study.charts.iter().enumerate().map(one).chain(maps).chain(timelines).chain(programs).collect()
 }
 
 fn drawn(study: &Study, results: &StudyResults, chart: &Chart, id: String) -> SeriesChart {
@@ -88,7 +94,7 @@ fn labels(chart: &Chart, fabric: &str, at: &str) -> BTreeMap<String, String> {
 }
 
 /// Returns the number at the beginning of a text: 90 for `90%`, 40 for `40Gbps`, and `None` for `hadoop`.
-fn leading_number(text: &str) -> Option<f64> {
+pub(crate) fn leading_number(text: &str) -> Option<f64> {
     text.trim_end_matches(|c: char| c.is_alphabetic() || c == '%').parse().ok()
 }
 

@@ -3,7 +3,9 @@
 use crate::asked::SizeBounds;
 use crate::declared::{Break, DifferenceCause, Tolerance};
 use crate::error::StudyError;
+use crate::maps::StudyMap;
 use crate::programs::StudyProgram;
+use crate::timelines::Timeline;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use unrack_units::nearest::hint;
@@ -40,6 +42,10 @@ pub struct Study {
     pub figures: Vec<Figure>,
     #[serde(default, rename = "chart")]
     pub charts: Vec<Chart>,
+    #[serde(default, rename = "map")]
+    pub maps: Vec<StudyMap>,
+    #[serde(default, rename = "timeline")]
+    pub timelines: Vec<Timeline>,
     /// Tolerance of figures that have no other; by default, [`Tolerance::default`].
     pub tolerance: Option<Tolerance>,
     /// Mechanisms that `unrack study check` breaks. Each study that can be checked has at least one.
@@ -74,6 +80,9 @@ pub struct StudyGrid {
     /// Whether queues and receivers are observed, which adds `peaks` to the summary. A run then takes about twice as long.
     #[serde(default)]
     pub peaks: bool,
+    /// Whether links are observed, which adds `nics` to the summary ([`crate::nics`]).
+    #[serde(default)]
+    pub nics: bool,
     #[serde(default)]
     pub quick: Quick,
 }
@@ -216,6 +225,8 @@ pub struct Select {
     /// Path of the value in the summary, such as `by_kind.read.slowdown.mean`.
     pub value: String,
     pub take: SampleChoice,
+    /// If set, our value is a value of an axis, at which the value that is selected otherwise has a given size.
+    pub crossing: Option<Crossing>,
     /// If not empty, each value is divided by the value of another point: the point that has these labels, and otherwise the same labels.
     pub over: BTreeMap<String, String>,
     /// For [`Published::Rows`]: the axis of the columns.
@@ -224,6 +235,16 @@ pub struct Select {
     pub sorted: bool,
     /// Factor that converts each value to another unit.
     pub scale: Option<f64>,
+}
+
+/// Size of a value, and the axis along which it is searched. The values of the axis are numbers in ascending order.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Crossing {
+    pub axis: String,
+    /// Size that the value has at the point that is searched, between two points of the grid by interpolation. If the value
+    /// has this size at several points, the first of them counts.
+    pub value: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -324,6 +345,21 @@ impl Study {
                 self.check_label(&chart.title, grid, axis, value)?;
             }
         }
+        for timeline in &self.timelines {
+            let grid = self.grid_of(&timeline.title, &timeline.grid)?;
+            for (axis, value) in &timeline.labels {
+                self.check_label(&timeline.title, grid, axis, value)?;
+            }
+        }
+        for map in &self.maps {
+            let grid = self.grid_of(&map.title, &map.grid)?;
+            for axis in [&map.x, &map.y].into_iter().chain(&map.panels) {
+                axis_of(&map.title, grid, axis)?;
+            }
+            for (axis, value) in map.labels.iter().chain(&map.over) {
+                self.check_label(&map.title, grid, axis, value)?;
+            }
+        }
         Ok(())
     }
 
@@ -333,6 +369,9 @@ impl Study {
             return Ok(());
         }
         let grid = self.grid_of(&figure.what, &figure.select.grid)?;
+        if let Some(crossing) = &figure.select.crossing {
+            axis_of(&figure.what, grid, &crossing.axis)?;
+        }
         let mut labels = figure.select.labels.iter().chain(&figure.select.over);
         labels.try_for_each(|(axis, value)| self.check_label(&figure.what, grid, axis, value))
     }

@@ -46,6 +46,7 @@ fn points_of(study: &Study, grid: &StudyGrid, scale: StudyScale) -> Vec<StudyPoi
         asked: ExtraResults {
             first_finished: grid.first_finished.get(fabric).copied(),
             by_size: grid.by_size.clone(),
+            nics: grid.nics,
             peaks: grid.peaks,
         },
         is_other_seed: false,
@@ -135,4 +136,4 @@ const SEED: &str = "seed";
 const OTHER_SEEDS: u64 = 1_001;
 
 /// Limit of the simulated time of a point. No point should need as much; one that reaches the limit is reported as cut off.
-pub const LONGEST: Time = Time::from_us(20_000_000);
+pub const LONGEST: Time = Time::from_us(100_000_000);

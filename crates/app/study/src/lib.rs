@@ -8,7 +8,7 @@
 //! | [`mod@file`] | parses the file of a study |
 //! | [`costs`] | replaces costs of a study by costs that were measured on a machine |
 //! | [`grid`] | converts every point of a study's grids to a scenario |
-//! | [`asked`] | computes results that a study requests in addition to the summary of a run |
+//! | [`asked`], [`nics`] | compute results that a study requests in addition to the summary of a run, such as the use of NICs |
 //! | [`run`] | runs the points on all cores, and stores the results of finished ones |
 //! | [`computed`] | computes the figures that need no simulation |
 //! | [`fluid`], [`random`] | flows without packets and random numbers, for computed figures |
@@ -19,7 +19,7 @@
 //! | [`seeds`], [`stored`] | intervals over seeds, and the values of ours that later versions must keep |
 //! | [`breaks`] | breaks mechanisms on purpose, and lists the figures that notice |
 //! | [`page`], [`overview`] | write the page of results, and the table of all figures of the papers |
-//! | [`charts`] | draws the charts of that page, with published points |
+//! | [`charts`], [`maps`], [`timelines`] | draw charts with published points, ratios over two axes, and NICs over time |
 //!
 //! The same version gives the same results of a study on any number of cores. The exceptions are studies that measure
 //! the machine; therefore they run only if the user names them.
@@ -39,6 +39,8 @@ pub mod file;
 pub mod fluid;
 pub mod grid;
 mod judge;
+pub mod maps;
+pub mod nics;
 pub mod overview;
 pub mod page;
 pub mod programs;
@@ -46,6 +48,7 @@ pub mod random;
 pub mod run;
 pub mod seeds;
 pub mod stored;
+pub mod timelines;
 pub mod tolerance;
 
 pub use compared::{Compared, Verdict};
@@ -54,7 +57,7 @@ pub use file::{Study, StudyScale};
 pub use run::{Measured, StudyResults};
 
 /// Studies that are built into the program: name and contents of the file.
-const FILES: [(&str, &str); 33] = [
+const FILES: [(&str, &str); 36] = [
     ("edm/scheduler", include_str!("../../../../studies/edm/scheduler.toml")),
     ("edm/table1", include_str!("../../../../studies/edm/table1.toml")),
     ("edm/fig5-cycles", include_str!("../../../../studies/edm/fig5-cycles.toml")),
@@ -81,10 +84,13 @@ const FILES: [(&str, &str); 33] = [
     ("r2c2/fig17", include_str!("../../../../studies/r2c2/fig17.toml")),
     ("r2c2/fig18", include_str!("../../../../studies/r2c2/fig18.toml")),
     ("r2c2/fig19", include_str!("../../../../studies/r2c2/fig19.toml")),
+    ("drack/prototype", include_str!("../../../../studies/drack/prototype.toml")),
     ("drack/wiring", include_str!("../../../../studies/drack/wiring.toml")),
     ("drack/fig9", include_str!("../../../../studies/drack/fig9.toml")),
     ("drack/fig10", include_str!("../../../../studies/drack/fig10.toml")),
     ("drack/sensitivity", include_str!("../../../../studies/drack/sensitivity.toml")),
+    ("drack/skew", include_str!("../../../../studies/drack/skew.toml")),
+    ("drack/map", include_str!("../../../../studies/drack/map.toml")),
     ("drack/fig11", include_str!("../../../../studies/drack/fig11.toml")),
     ("drack/fig13", include_str!("../../../../studies/drack/fig13.toml")),
     ("trust/kernel-swap", include_str!("../../../../studies/trust/kernel-swap.toml")),

@@ -111,7 +111,10 @@ fn every_study_runs_and_keeps_what_must_be_kept() {
                 point.labels
             );
         }
-        assert_eq!(charts(study, results).len(), study.charts.len());
+        assert_eq!(
+            charts(study, results).len(),
+            study.charts.len() + study.maps.len() + study.timelines.len()
+        );
         let page =
             markdown(&[], &[StudyOutcome { study, results, figures: &figures, costs: None }], "a machine");
         let all_finished = results.points.iter().all(|point| point.summary["unfinished"].is_null());

@@ -4,7 +4,7 @@ use crate::events::{Core, Observer, Tied};
 use crate::inside::HostCounts;
 use crate::run::Outcome;
 use unrack_units::{Bytes, Time};
-use unrack_workload::{Computing, Message, MessageId};
+use unrack_workload::{Computing, Message, MessageId, NodeId};
 
 impl Tied for MessageId {}
 
@@ -31,6 +31,12 @@ pub trait Fabric {
     /// schedules the report of its end.
     fn compute<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, computing: Computing) {
         core.wake_at(core.now() + computing.time, computing.actor);
+    }
+
+    /// Stops a node from sending further data, or lets it send again. Packets on the way are not stopped. Default: nothing is
+    /// paused.
+    fn pause<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, node: NodeId, is_paused: bool) {
+        let _ = (core, node, is_paused);
     }
 
     /// Returns the completion time of `message` alone on this fabric: computed by a formula, or simulated where no

@@ -30,6 +30,8 @@ pub enum DrawPurpose {
     Words = 13,
     /// Rows of embedding tables.
     Rows = 14,
+    /// Experts that the gate of a mixture of experts selects for each token.
+    Experts = 15,
 }
 
 /// Returns the generator for one purpose and one actor, in a run with this seed.

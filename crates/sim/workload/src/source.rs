@@ -22,6 +22,11 @@ pub trait Outbox {
     fn compute(&mut self, now: Time, computing: Computing) {
         self.wake_at(now + computing.time, computing.actor);
     }
+    /// Requests that this node sends no further data (`true`), or that it sends again (`false`). A carrier without such pauses
+    /// ignores the request.
+    fn pause(&mut self, node: NodeId, is_paused: bool) {
+        let _ = (node, is_paused);
+    }
 }
 
 /// Computation of an actor on a node.

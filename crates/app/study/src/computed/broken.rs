@@ -1,7 +1,8 @@
 //! Computed values without the mechanism that a study is about, for `unrack study check`.
 
 use super::{
-    Computed, drack_wiring, edm_failures, edm_fig5, edm_kv, edm_mac_limits, edm_scheduler, edm_table1, r2c2,
+    Computed, drack_prototype, drack_wiring, edm_failures, edm_fig5, edm_kv, edm_mac_limits, edm_scheduler,
+    edm_table1, r2c2,
 };
 use crate::file::StudyScale;
 use unrack_sim::fabric::edm::EdmConfig;
@@ -25,6 +26,7 @@ pub fn broken(study: &str, name: &str) -> Option<fn(StudyScale) -> Computed> {
         ("edm/failures", "one-switch") => |_| edm_failures::one_switch(),
         ("edm/fig6", "frames") => |scale| instead(edm_kv::throughput(scale), "edm", "rdma"),
         ("edm/fig7", "frames") => |scale| instead(edm_kv::latency(scale), "edm", "rdma"),
+        ("drack/prototype", "own-memory") => |_| drack_prototype::own_memory(),
         ("drack/wiring", "racks-apart") => |_| drack_wiring::racks_apart(),
         ("r2c2/fig2", "one-routing") => |_| r2c2::one_routing(),
         ("r2c2/arithmetic", "headroom") => |_| r2c2::arithmetic_of(HEADROOM),

@@ -2,6 +2,7 @@
 
 mod broken;
 mod ddc_table4;
+mod drack_prototype;
 mod drack_wiring;
 mod edm_artifact;
 mod edm_failures;
@@ -30,6 +31,7 @@ pub fn figures(study: &str, scale: StudyScale) -> Computed {
         "edm/fig5-cycles" => edm_fig5::values(),
         "edm/table1" => edm_table1::values(),
         "ddc/table4" => ddc_table4::values(),
+        "drack/prototype" => drack_prototype::values(),
         "drack/wiring" => drack_wiring::values(),
         "r2c2/fig2" => r2c2::throughput(),
         "r2c2/arithmetic" => r2c2::arithmetic(),

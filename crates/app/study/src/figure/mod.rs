@@ -1,9 +1,12 @@
 //! Comparison of published figures with ours: a verdict, and a sentence that describes the difference.
 
 use crate::cause::switched;
+use crate::charts::leading_number;
 use crate::compared::{Compared, PublishedTable, Row, Values, Verdict, number, shown};
 use crate::computed::Computed;
-use crate::file::{Figure, Kind, Published, PublishedRelation, SampleChoice, Select, Study, StudyScale};
+use crate::file::{
+    Crossing, Figure, Kind, Published, PublishedRelation, SampleChoice, Select, Study, StudyScale,
+};
 use crate::grid::{StudyPoint, points};
 use crate::judge::{of_number, of_order, of_range, of_table, range};
 use crate::programs::withheld;
@@ -241,8 +244,33 @@ fn ours(figure: &Figure, results: &StudyResults, computed: &Computed) -> Option<
     if let Some(name) = &figure.computed {
         return computed.get(name.as_str()).map(|value| vec![*value]);
     }
-    let values = selected(&figure.select, &figure.select.labels, results);
-    taken(figure.select.take, &values?)
+    let select = &figure.select;
+    match &select.crossing {
+        Some(crossing) => crossed(select, crossing, results).map(|at| vec![at]),
+        None => taken(select.take, &selected(select, &select.labels, results)?),
+    }
+}
+
+/// Returns the place on the axis of a crossing, by linear interpolation between the logarithms of neighbouring points. Returns
+/// `None` if a point is missing, or if the value has this size nowhere on the axis.
+fn crossed(select: &Select, crossing: &Crossing, results: &StudyResults) -> Option<f64> {
+    let of_grid = results.points.iter().filter(|point| point.grid == select.grid);
+    let mut names: Vec<&String> = of_grid.filter_map(|point| point.labels.get(&crossing.axis)).collect();
+    names.sort_unstable();
+    names.dedup();
+    let place = |name: &&String| {
+        let at = [(crossing.axis.clone(), (*name).clone())];
+        let labels = select.labels.clone().into_iter().chain(at).collect();
+        let value = taken(select.take, &selected(select, &labels, results)?)?[0];
+        Some((leading_number(name)?.ln(), value - crossing.value))
+    };
+    let mut places: Vec<(f64, f64)> = names.iter().map(place).collect::<Option<_>>()?;
+    places.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let crosses = |two: &&[(f64, f64)]| two[0].1 * two[1].1 <= 0.0;
+    let two = places.windows(2).find(crosses)?;
+    let [(from, before), (to, after)] = [two[0], two[1]];
+    let part = if before == after { 0.0 } else { before / (before - after) };
+    Some((from + part * (to - from)).exp())
 }
 
 /// Returns the 95 % interval of a computed value in parentheses, if the values `NAME.low` and `NAME.high` exist.

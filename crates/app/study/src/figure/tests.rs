@@ -188,3 +188,18 @@ fn figures_of_several_seeds_have_intervals() {
     assert!((compared.values.ours[0] - 5.04).abs() < 1e-9 && compared.values.first_seed == [5.04]);
     assert_eq!(compared.ours, format!("5.04 ({} to {})", number(5.04 - half), number(5.04 + half)));
 }
+
+/// Slowdowns of `cxl` are 1.1 at a load of 10 % and 5.04 at 90 %. Halfway between them, the logarithm of the load is halfway, too:
+/// at a load of 30 %.
+#[test]
+fn a_crossing_is_the_place_of_a_value_on_the_axis() {
+    let of = |fabric: &str, value: f64| {
+        let crossing = format!("select.crossing = {{ axis = \"load\", value = {value:?} }}");
+        figure(&format!("kind = \"context\"\nselect.where.fabric = \"{fabric}\"\n{crossing}"))
+    };
+    let halfway = of("cxl", (1.1 + 5.04) / 2.0);
+    assert!((halfway.values.ours[0] - 30.0).abs() < 1e-9, "{halfway:?}");
+    assert!((of("cxl", 5.04).values.ours[0] - 90.0).abs() < 1e-9);
+    let nowhere = of("edm", 1.3);
+    assert_eq!((nowhere.verdict, nowhere.values.ours), (Verdict::NotMeasured, Vec::new()));
+}

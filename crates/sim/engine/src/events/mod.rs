@@ -28,7 +28,7 @@ use self::core::Event;
 use crate::fabric::Fabric;
 use crate::run::{Ending, Outcome, Run};
 use unrack_units::Time;
-use unrack_workload::{Computing, Message, Outbox, Source};
+use unrack_workload::{Computing, Message, NodeId, Outbox, Source};
 
 /// Progress of a run, as passed to the progress hook.
 #[derive(Debug, Clone, Copy)]
@@ -165,6 +165,9 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
             for computing in self.pending.computing.drain(..) {
                 self.fabric.compute(&mut self.core, computing);
             }
+            for (node, is_paused) in self.pending.pauses.drain(..) {
+                self.fabric.pause(&mut self.core, node, is_paused);
+            }
             if let Some(message) = self.pending.next_message() {
                 let id = self.core.admit(message);
                 self.fabric.submit(&mut self.core, id);
@@ -203,6 +206,8 @@ struct PendingRequests {
     taken: usize,
     wakes: Vec<(Time, u32)>,
     computing: Vec<Computing>,
+    /// Nodes to pause (`true`) or to resume.
+    pauses: Vec<(NodeId, bool)>,
 }
 
 impl PendingRequests {
@@ -231,5 +236,8 @@ impl Outbox for PendingRequests {
             true => self.wake_at(now + computing.time, computing.actor),
             false => self.computing.push(computing),
         }
+    }
+    fn pause(&mut self, node: NodeId, is_paused: bool) {
+        self.pauses.push((node, is_paused));
     }
 }

@@ -2,7 +2,7 @@
 //! created.
 
 use super::Checker;
-use crate::workload::jobs::{Embedding, JobSpec, Jobs, KeyValue, Kronecker, Training, WordCount};
+use crate::workload::jobs::{Embedding, Experts, JobSpec, Jobs, KeyValue, Kronecker, Training, WordCount};
 use crate::workload::{Collective, Operation};
 use std::collections::BTreeSet;
 use unrack_units::{Bytes, Time};
@@ -57,7 +57,7 @@ impl Checker<'_> {
             [_] => {}
             [] => self.complain(
                 path,
-                "expected one application, such as pagerank = { scale = 16 }, training, key_value, word_count, embedding",
+                "expected one application, such as pagerank = { scale = 16 }, training, key_value, word_count, embedding, experts",
             ),
             several => self.complain(path, format!("expected one application, found {}", several.join(" and "))),
         }
@@ -65,6 +65,8 @@ impl Checker<'_> {
         if let Some(pagerank) = job.pagerank {
             self.check_graph(&of("pagerank"), &pagerank.graph());
             self.within(&of("pagerank.iterations"), pagerank.iterations, 1, 1 << 16);
+            // Each batch has at least one edge for each vertex.
+            self.within(&of("pagerank.batches"), pagerank.batches, 1, pagerank.degree.max(1));
         }
         if let Some(components) = job.components {
             self.check_graph(&of("components"), &components.graph());
@@ -80,6 +82,9 @@ impl Checker<'_> {
         }
         if let Some(embedding) = &job.embedding {
             self.check_embedding(&of("embedding"), embedding);
+        }
+        if let Some(experts) = &job.experts {
+            self.check_experts(&of("experts"), experts);
         }
         if let Some(collective) = &job.collective {
             self.check_collective(&of("collective"), collective);
@@ -151,6 +156,24 @@ impl Checker<'_> {
         self.within(&format!("{path}.dimension"), dimension, 1, 1 << 16);
         self.within(&format!("{path}.compute"), embedding.compute, Time::ZERO, LONGEST);
         self.check_exponent(path, embedding.exponent);
+    }
+
+    fn check_experts(&mut self, path: &str, experts: &Experts) {
+        let Experts { layers, tokens, top, hidden, tokens_per_s, exponent, .. } = *experts;
+        self.within(&format!("{path}.layers"), layers, 1, 1 << 16);
+        for (key, value) in [("tokens", tokens), ("hidden", hidden), ("tokens_per_s", tokens_per_s)] {
+            self.within(&format!("{path}.{key}"), value, 1, u32::MAX);
+        }
+        if let Some(all) = experts.experts {
+            self.within(&format!("{path}.experts"), all, 1, 1 << 16);
+        }
+        self.within(&format!("{path}.top"), top, 1, experts.experts.unwrap_or(u32::MAX));
+        let draws = u64::from(layers).saturating_mul(u64::from(tokens)).saturating_mul(u64::from(top));
+        if draws > MOST_DRAWS {
+            let message = format!("{draws} choices of an expert on each rank are more than {MOST_DRAWS}");
+            self.complain(&format!("{path}.tokens"), message);
+        }
+        self.check_exponent(path, exponent);
     }
 
     fn check_exponent(&mut self, path: &str, exponent: f64) {

@@ -63,6 +63,8 @@ pub struct JobSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embedding: Option<Embedding>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experts: Option<Experts>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collective: Option<Collective>,
 }
 
@@ -76,6 +78,7 @@ impl JobSpec {
             ("key_value", self.key_value.is_some()),
             ("word_count", self.word_count.is_some()),
             ("embedding", self.embedding.is_some()),
+            ("experts", self.experts.is_some()),
             ("collective", self.collective.is_some()),
         ];
         all.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect()
@@ -112,6 +115,11 @@ pub struct PageRank {
     /// Supersteps. Default 10.
     #[serde(default = "ten")]
     pub iterations: u32,
+    /// Number of batches in which the edges arrive, as on an evolving graph (DRack table 3). After each batch, all supersteps
+    /// are run on the edges so far. Ranks keep the vertices that balance the first batch. Default 1: the whole graph.
+    #[serde(default = "one")]
+    #[schemars(extend("x-unhashed" = "default"))]
+    pub batches: u32,
 }
 
 /// Connected components by label propagation, until no label changes.
@@ -184,8 +192,9 @@ pub struct KeyValue {
     pub servers: u32,
     /// Number of requests that all clients together send.
     pub requests: u32,
-    /// Number of connections of each client. Each has one request in flight. Default 50 (memtier_benchmark).
-    #[serde(default = "fifty")]
+    /// Number of connections of each client. Each has one request in flight. Default 200 (memtier_benchmark: 4
+    /// threads, each with 50 connections).
+    #[serde(default = "two_hundred")]
     pub connections: u32,
     /// Number of keys. Default 10 M (DRack §7.2.2).
     #[serde(default = "ten_million")]
@@ -313,6 +322,32 @@ pub enum EmbeddingSpread {
     Rows,
 }
 
+/// Mixture of experts with expert parallelism: in each layer, each rank sends each of its tokens to the ranks of the experts
+/// that a gate selects, and gets the results back. Popular experts get more tokens (FasterMoE, PPoPP 2022).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Experts {
+    /// Number of layers with experts, which run one after the other.
+    pub layers: u32,
+    /// Number of tokens of each rank. Default 1024: an assumption.
+    #[serde(default = "thousand_and_twenty_four")]
+    pub tokens: u32,
+    /// Number of experts in each layer, which are assigned to ranks in turn. Default: one on each rank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experts: Option<u32>,
+    /// Number of experts for each token. Default 2 (GShard, ICLR 2021).
+    #[serde(default = "two")]
+    pub top: u32,
+    /// Number of single-precision values in a token. Default 1024: an assumption.
+    #[serde(default = "thousand_and_twenty_four")]
+    pub hidden: u32,
+    /// Exponent of Zipf's law for the choice of experts. 0 makes all experts equally popular. Default 1: an assumption.
+    #[serde(default = "one_exactly")]
+    pub exponent: f64,
+    /// Tokens that a rank computes in a second, as an expert. Default 100,000: an assumption.
+    #[serde(default = "hundred_thousand")]
+    pub tokens_per_s: u32,
+}
+
 const fn one() -> u32 {
     1
 }
@@ -325,6 +360,10 @@ const fn yes() -> bool {
     true
 }
 
+const fn two() -> u32 {
+    2
+}
+
 const fn ten() -> u32 {
     10
 }
@@ -333,12 +372,20 @@ const fn sixteen() -> u32 {
     16
 }
 
-const fn fifty() -> u32 {
-    50
+const fn two_hundred() -> u32 {
+    200
 }
 
 const fn hundred_and_twenty_eight() -> u32 {
     128
+}
+
+const fn thousand_and_twenty_four() -> u32 {
+    1_024
+}
+
+const fn hundred_thousand() -> u32 {
+    100_000
 }
 
 const fn fifty_thousand() -> u32 {

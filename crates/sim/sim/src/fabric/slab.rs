@@ -32,6 +32,11 @@ impl<T> Slab<T> {
         self.places.len() - self.free.len()
     }
 
+    /// Returns the number of indices, in use or free.
+    pub fn len(&self) -> u32 {
+        self.places.len() as u32
+    }
+
     /// Frees an index for another item. The old item stays readable until the index is reused.
     pub fn release(&mut self, place: u32) {
         self.free.push(place);

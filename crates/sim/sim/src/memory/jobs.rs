@@ -2,7 +2,7 @@
 
 use super::{MESSAGE, Need};
 use unrack_rack::jobs::{
-    Embedding, EmbeddingSpread, JobSpec, Jobs, KeyValue, Kronecker, Shuffle, Training, WordCount,
+    Embedding, EmbeddingSpread, Experts, JobSpec, Jobs, KeyValue, Kronecker, Shuffle, Training, WordCount,
 };
 use unrack_rack::{Collective, Operation};
 use unrack_workload::jobs::model::tensors;
@@ -57,7 +57,8 @@ impl Need {
 fn rounds(job: &JobSpec, ranks: f64) -> Rounds {
     match job {
         JobSpec { pagerank: Some(spec), .. } => {
-            Rounds { kept: 1.0, run: f64::from(spec.iterations), ..of_graph(&spec.graph(), ranks, 1.0) }
+            let (batches, iterations) = (f64::from(spec.batches), f64::from(spec.iterations));
+            Rounds { kept: batches, run: batches * iterations, ..of_graph(&spec.graph(), ranks, 1.0) }
         }
         JobSpec { components: Some(spec), .. } => {
             Rounds { kept: SUPERSTEPS, run: SUPERSTEPS, ..of_graph(&spec.graph(), ranks, 2.0) }
@@ -66,6 +67,7 @@ fn rounds(job: &JobSpec, ranks: f64) -> Rounds {
         JobSpec { key_value: Some(spec), .. } => of_key_value(spec, ranks),
         JobSpec { word_count: Some(spec), .. } => of_word_count(spec, ranks),
         JobSpec { embedding: Some(spec), .. } => of_embedding(spec, ranks),
+        JobSpec { experts: Some(spec), .. } => of_experts(spec, ranks),
         JobSpec { collective: Some(spec), .. } => of_collective(spec, ranks),
         _ => Rounds::default(),
     }
@@ -140,4 +142,11 @@ fn of_embedding(spec: &Embedding, ranks: f64) -> Rounds {
     };
     let asked = ranks * f64::from(spec.batches) * owners;
     Rounds { tasks: asked, outputs: 2.0 * asked, kept: 1.0, run: 1.0, data: f64::from(spec.batch) * 8.0 }
+}
+
+/// Returns the rounds of a mixture of experts. In each layer, each rank sends tokens to each rank, and gets them back.
+fn of_experts(spec: &Experts, ranks: f64) -> Rounds {
+    let layers = f64::from(spec.layers);
+    let outputs = layers * ranks * (ranks - 1.0).min(f64::from(spec.tokens) * f64::from(spec.top)) * 2.0;
+    Rounds { tasks: ranks * (2.0 * layers + 1.0), outputs, kept: 1.0, run: 1.0, data: ranks * ranks * 8.0 }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use unrack_basis::mix;
 use unrack_rack::jobs;
 use unrack_workload::collective;
-use unrack_workload::jobs::{embedding, graph, key_value, training, word_count};
+use unrack_workload::jobs::{embedding, experts, graph, key_value, training, word_count};
 use unrack_workload::{ComputedJob, JobsSpec, WorkloadError};
 
 /// Computes the jobs of a mix for `nodes` nodes, with the messages of each job.
@@ -49,6 +49,7 @@ fn computed(
         jobs::JobSpec { key_value: Some(spec), .. } => key_value::key_value(spec, ranks, seed)?,
         jobs::JobSpec { word_count: Some(spec), .. } => word_count::word_count(spec, ranks, seed)?.rounds,
         jobs::JobSpec { embedding: Some(spec), .. } => embedding::embedding(spec, ranks, seed),
+        jobs::JobSpec { experts: Some(spec), .. } => experts::experts(spec, ranks, seed),
         jobs::JobSpec { collective, .. } => {
             let spec = collective.as_ref().expect("a checked job has an application");
             collective::job(spec, ranks)?.rounds

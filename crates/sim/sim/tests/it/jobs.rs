@@ -48,7 +48,10 @@ fn every_application_is_carried_whole() {
         r#"training = { model = "resnet-18", operation = "parameter-server", servers = 4, compute = "1ms" }"#,
         r#"key_value = { servers = 6, requests = 500, value = "4KiB" }"#,
         "word_count = { words = 20000, combine = false }",
+        "pagerank = { scale = 10, iterations = 2, batches = 3 }",
         "embedding = { batches = 2 }",
+        "experts = { layers = 2, tokens = 50 }",
+        "experts = { layers = 2, tokens = 50, experts = 20, top = 3, exponent = 0.0 }",
         r#"collective = { operation = "all-to-all", size = "1MB" }"#,
     ];
     for application in applications {
@@ -98,6 +101,8 @@ fn who_is_held_waits_and_the_other_is_as_if_alone() {
     assert_eq!(crux["first"].waiting_ns, 0.0);
     assert!(crux["second"].waiting_ns > 0.0 && free["second"].waiting_ns == 0.0);
     assert!(crux["first"].communication_ns < free["first"].communication_ns);
+    // Messages of the second job that are in flight are stopped while the first one sends, and have the network alone otherwise.
+    assert!(crux["second"].communication_ns < 0.7 * free["second"].communication_ns);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::tasks::{Builder, Tasks};
 use crate::source::TaskLoads;
 use std::ops::Range;
 use std::sync::Arc;
-use unrack_rack::jobs::{Components, PageRank};
+use unrack_rack::jobs::{Components, Kronecker, PageRank};
 use unrack_units::Time;
 
 /// Bytes of a vertex number in an update, as of Gemini's `VertexId`.
@@ -37,42 +37,56 @@ pub struct Supersteps<T> {
     pub rounds: Vec<Arc<Tasks>>,
 }
 
-/// Computes PageRank. The job specifies the number of supersteps.
+/// Computes PageRank. The job specifies the number of supersteps. If the edges arrive in batches, PageRank is computed after
+/// each batch, from the values of the batch before.
 pub fn pagerank(spec: &PageRank, ranks: u32, seed: u64) -> Supersteps<f64> {
-    let graph = KroneckerGraph::draw(&spec.graph(), seed);
-    let chunks = graph.chunks(ranks);
-    let vertices = graph.vertices() as usize;
-    let mut values = vec![1.0 / vertices as f64; vertices];
-    let mut step = Superstep::new(&chunks, vertices);
-    let mut tasks: Option<Arc<Tasks>> = None;
-    for _ in 0..spec.iterations {
-        let mut next = vec![0.0; vertices];
-        // A vertex without outgoing edges distributes its PageRank value to all vertices. For this, one number is
-        // sufficient, which is sent together with the end of the superstep.
-        let mut lost = 0.0;
-        step.clear();
-        for (rank, chunk) in chunks.iter().enumerate() {
-            for vertex in chunk.clone() {
-                match graph.degree(vertex) {
-                    0 => lost += values[vertex as usize],
-                    degree => {
-                        let share = values[vertex as usize] / f64::from(degree);
-                        for target in graph.targets(vertex) {
-                            next[*target as usize] += share;
-                            step.tell(rank, *target);
+    let vertices = 1usize << spec.scale;
+    let mut all = Supersteps { values: vec![1.0 / vertices as f64; vertices], rounds: Vec::new() };
+    let mut chunks = None;
+    for batch in 1..=spec.batches {
+        // Edges are drawn one after the other, therefore a graph with fewer edges per vertex has the first edges of a larger one.
+        let degree = (u64::from(spec.degree) * u64::from(batch) / u64::from(spec.batches)) as u32;
+        let graph = KroneckerGraph::draw(&Kronecker { degree, ..spec.graph() }, seed);
+        let chunks = chunks.get_or_insert_with(|| graph.chunks(ranks));
+        all.pagerank(spec, &graph, chunks);
+    }
+    all
+}
+
+impl Supersteps<f64> {
+    /// Runs the supersteps of PageRank on a graph, from these values.
+    fn pagerank(&mut self, spec: &PageRank, graph: &KroneckerGraph, chunks: &[Range<u32>]) {
+        let vertices = graph.vertices() as usize;
+        let mut step = Superstep::new(chunks, vertices);
+        let mut tasks: Option<Arc<Tasks>> = None;
+        for _ in 0..spec.iterations {
+            let mut next = vec![0.0; vertices];
+            // A vertex without outgoing edges distributes its PageRank value to all vertices. For this, one number is
+            // sufficient, which is sent together with the end of the superstep.
+            let mut lost = 0.0;
+            step.clear();
+            for (rank, chunk) in chunks.iter().enumerate() {
+                for vertex in chunk.clone() {
+                    match graph.degree(vertex) {
+                        0 => lost += self.values[vertex as usize],
+                        degree => {
+                            let share = self.values[vertex as usize] / f64::from(degree);
+                            for target in graph.targets(vertex) {
+                                next[*target as usize] += share;
+                                step.tell(rank, *target);
+                            }
                         }
                     }
                 }
             }
+            let from_all = (1.0 - DAMPING + DAMPING * lost) / vertices as f64;
+            next.iter_mut().for_each(|value| *value = from_all + DAMPING * *value);
+            self.values = next;
+            // All vertices are active in every superstep, therefore each superstep sends the same messages.
+            let tasks = tasks.get_or_insert_with(|| Arc::new(step.tasks(RANK_BYTES, spec.edges_per_s)));
+            self.rounds.push(tasks.clone());
         }
-        let from_all = (1.0 - DAMPING + DAMPING * lost) / vertices as f64;
-        next.iter_mut().for_each(|value| *value = from_all + DAMPING * *value);
-        values = next;
-        // All vertices are active in every superstep, therefore each superstep sends the same messages.
-        tasks.get_or_insert_with(|| Arc::new(step.tasks(RANK_BYTES, spec.edges_per_s)));
     }
-    let rounds = tasks.map_or(Vec::new(), |tasks| vec![tasks; spec.iterations as usize]);
-    Supersteps { values, rounds }
 }
 
 /// Computes the connected components: for each vertex, the smallest vertex number in its component.
@@ -197,7 +211,7 @@ mod tests {
     use super::*;
 
     fn pagerank_spec(iterations: u32) -> PageRank {
-        PageRank { scale: 10, degree: 8, shuffled: false, edges_per_s: 1_000_000, iterations }
+        PageRank { scale: 10, degree: 8, shuffled: false, edges_per_s: 1_000_000, iterations, batches: 1 }
     }
 
     /// Computes PageRank without partitioning the graph: each vertex sums up the values of the vertices that have an
@@ -229,6 +243,22 @@ mod tests {
             assert!((found.iter().sum::<f64>() - 1.0).abs() < 1e-9);
             assert!(found.iter().zip(&plain).all(|(a, b)| (a - b).abs() < 1e-12));
         }
+    }
+
+    /// The values of an evolving graph converge to those of the whole graph, and later batches have more edges on the same ranks.
+    #[test]
+    fn edges_arrive_in_batches() {
+        let spec = PageRank { batches: 4, ..pagerank_spec(30) };
+        let (grown, whole) = (pagerank(&spec, 4, 5), pagerank(&pagerank_spec(60), 4, 5));
+        assert!(grown.values.iter().zip(&whole.values).all(|(a, b)| (a - b).abs() < 1e-4));
+        assert_eq!(grown.rounds.len(), 4 * 30);
+        let computed: Vec<u64> =
+            grown.rounds.iter().step_by(30).map(|round| round.computed().as_ns() / 1_000).collect();
+        // The rate is a million edges per second, and each batch has two edges for each of 1024 vertices.
+        assert_eq!(computed, [2048, 4096, 6144, 8192]);
+        let busiest = |round: &Tasks| (0..4).map(|task| round.compute_of(task)).max().unwrap().as_us_f64();
+        let skew = |round: usize| busiest(&grown.rounds[round]) * 4.0 / computed[round / 30] as f64;
+        assert!(skew(90) != skew(0), "ranks keep their vertices, whose numbers of edges grow unevenly");
     }
 
     fn root(parents: &mut [u32], mut vertex: u32) -> u32 {

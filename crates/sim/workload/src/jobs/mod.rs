@@ -8,6 +8,7 @@
 //! | [`graph`], [`kronecker`] | PageRank and connected components |
 //! | [`training`], [`model`] | data-parallel training, whose messages depend on the sizes of a model's layers |
 //! | [`key_value`], [`word_count`], [`embedding`] | a sharded key-value store, MapReduce, and DLRM's embedding tables |
+//! | [`experts`] | a mixture of experts that are distributed over ranks |
 //!
 //! When the tasks of an application are created, the application is executed on data drawn from the seed, because its
 //! messages depend on its data. Computing times are derived from rates that the scenario gives, because no processor is
@@ -15,6 +16,7 @@
 
 mod computed;
 pub mod embedding;
+pub mod experts;
 pub mod graph;
 pub mod key_value;
 pub mod kronecker;
@@ -34,6 +36,7 @@ use crate::collective;
 use crate::error::WorkloadError;
 use crate::message::{Message, NodeId};
 use crate::source::{Computing, Outbox, Source};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use unrack_rack::Collective;
 use unrack_rack::jobs::PlacementPolicy;
@@ -73,6 +76,8 @@ pub struct RunningJobs {
     /// or a higher number starts a job.
     tasks: u32,
     begun: Vec<Computing>,
+    /// Hosts that the policy has paused.
+    paused: BTreeSet<NodeId>,
     total: u64,
 }
 
@@ -86,9 +91,10 @@ pub struct JobOutcome<'a> {
     /// Time at which the job ended. `None` if the run ended before the job, or the network lost a message of the job
     /// for good.
     pub ended: Option<Time>,
-    /// Total time during which at least one message of the job was in flight.
+    /// Total time during which at least one message of the job was in flight and not stopped by the policy.
     pub communicated: Time,
-    /// Total time during which the job had no message in flight because the policy let other jobs send first.
+    /// Total time during which the job had messages to send or in flight, but none that moved, because the policy let other jobs
+    /// send first.
     pub waited: Time,
     /// Computing time of that rank of the job which computed for the longest time.
     pub computed: Time,
@@ -130,7 +136,16 @@ impl RunningJobs {
                 total.max(base),
             ));
         }
-        Ok(RunningJobs { jobs, policy, demands, racks, tasks: base as u32, begun: Vec::new(), total })
+        Ok(RunningJobs {
+            jobs,
+            policy,
+            demands,
+            racks,
+            tasks: base as u32,
+            begun: Vec::new(),
+            paused: BTreeSet::new(),
+            total,
+        })
     }
 
     /// Returns the result of each job. `now` is the end of the run.
@@ -178,6 +193,27 @@ impl RunningJobs {
         for computing in self.begun.drain(..) {
             out.compute(now, computing);
         }
+        if self.policy.pauses() {
+            self.pause_hosts(now, out);
+        }
+    }
+
+    /// Pauses the hosts all of whose sending jobs have to wait, and resumes the others.
+    fn pause_hosts<O: Outbox>(&mut self, now: Time, out: &mut O) {
+        let (mut paused, mut sends) = (BTreeSet::new(), BTreeSet::new());
+        for (number, running) in self.jobs.iter().enumerate().filter(|(_, job)| job.traffic.open > 0) {
+            let hosts = if self.may_send(number) { &mut sends } else { &mut paused };
+            hosts.extend(running.hosts.iter().copied());
+        }
+        paused.retain(|host| !sends.contains(host));
+        for running in &mut self.jobs {
+            running.traffic.is_paused = running.hosts.iter().all(|host| paused.contains(host));
+            running.traffic.settle(running.wants_to_send(), now);
+        }
+        let before = std::mem::replace(&mut self.paused, paused);
+        // Hosts stop before others go on, so that a host that goes on finds the links free.
+        self.paused.difference(&before).for_each(|host| out.pause(*host, true));
+        before.difference(&self.paused).for_each(|host| out.pause(*host, false));
     }
 
     fn may_send(&self, number: usize) -> bool {

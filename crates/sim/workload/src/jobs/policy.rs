@@ -67,8 +67,14 @@ pub trait JobPolicy: Send {
         true
     }
 
-    /// Returns whether `job`, which has messages to send, may send them now. Messages in flight are not stopped. The
-    /// policy must always allow at least one job to send.
+    /// Returns whether messages in flight of jobs that may not send are stopped, by pausing their hosts. Only fabrics of windowed
+    /// streams (`tcp`, `dctcp`, `mptcp`) can pause.
+    fn pauses(&self) -> bool {
+        false
+    }
+
+    /// Returns whether `job`, which has messages to send or in flight, may send them now. Messages in flight are stopped only if
+    /// the policy [pauses](JobPolicy::pauses). The policy must always allow at least one job to send.
     fn may_send(&self, job: usize, all: &[JobSending], racks: BladeRacks) -> bool {
         let _ = (job, all, racks);
         true
@@ -190,9 +196,10 @@ impl JobPolicy for ShuffleWatcher {
 }
 
 /// Policy of Cao et al., SIGCOMM 2024, as used in DRack §7.3. More intense jobs send first, and the jobs that compete
-/// with them wait. Jobs compete if they share a rack. Messages in flight are not stopped. Three parts of the policy are
-/// not modelled: the choice of paths (MPTCP uses all of them), the correction of the intensity for iterations of
-/// different length (§4.2 of that paper), and the mapping of many jobs to a few priority levels.
+/// with them wait. Jobs compete if they share a rack. Hosts of jobs that wait are paused, as DRack's prototype does by
+/// priority flow control; packets that a host has queued still leave. Three parts of the policy are not modelled: the
+/// choice of paths (MPTCP uses all of them), the correction of the intensity for iterations of different length (§4.2
+/// of that paper), and the mapping of many jobs to a few priority levels.
 struct Crux;
 
 impl JobPolicy for Crux {
@@ -202,6 +209,10 @@ impl JobPolicy for Crux {
 
     fn always_sends(&self) -> bool {
         false
+    }
+
+    fn pauses(&self) -> bool {
+        true
     }
 
     fn may_send(&self, job: usize, all: &[JobSending], racks: BladeRacks) -> bool {

@@ -58,11 +58,14 @@ struct Core {
     to_compute: VecDeque<u32>,
 }
 
-/// Counts of the messages of a job, and the total times during which messages were in flight or waited to be sent.
+/// Counts of the messages of a job, and the total times during which messages were in flight or had to wait. Messages in flight
+/// that the policy has stopped wait.
 #[derive(Debug, Clone, Default)]
 pub(super) struct JobTraffic {
     /// Number of messages in flight.
     pub open: u32,
+    /// Whether the policy has stopped the messages in flight.
+    pub is_paused: bool,
     /// Time since which at least one message has been in flight; `None` if no message is in flight.
     open_since: Option<Time>,
     /// Time since which messages have waited to be sent while no message was in flight; `None` if this is not the case.
@@ -74,7 +77,7 @@ pub(super) struct JobTraffic {
 }
 
 impl JobTraffic {
-    /// Returns the total time until `now` during which at least one message was in flight.
+    /// Returns the total time until `now` during which at least one message was in flight and not stopped.
     pub(super) fn communicated(&self, now: Time) -> Time {
         self.communicated + self.open_since.map_or(Time::ZERO, |since| now.saturating_sub(since))
     }
@@ -92,8 +95,9 @@ impl JobTraffic {
 
     /// Updates the times after the messages of the job have changed. `wants` is whether messages wait to be sent.
     pub(super) fn settle(&mut self, wants: bool, now: Time) {
-        advance(&mut self.open_since, &mut self.communicated, self.open > 0, now);
-        advance(&mut self.waits_since, &mut self.waited, self.open == 0 && wants, now);
+        let is_sending = self.open > 0 && !self.is_paused;
+        advance(&mut self.open_since, &mut self.communicated, is_sending, now);
+        advance(&mut self.waits_since, &mut self.waited, !is_sending && (wants || self.open > 0), now);
     }
 }
 

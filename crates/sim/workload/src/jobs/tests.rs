@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 
 #[derive(Default)]
-struct Heard(VecDeque<Message>, Vec<(Time, u32)>);
+struct Heard(VecDeque<Message>, Vec<(Time, u32)>, Vec<(NodeId, bool)>);
 
 impl Outbox for Heard {
     fn submit(&mut self, message: Message) {
@@ -14,6 +14,9 @@ impl Outbox for Heard {
     }
     fn wake_at(&mut self, at: Time, actor: u32) {
         self.1.push((at, actor));
+    }
+    fn pause(&mut self, node: NodeId, is_paused: bool) {
+        self.2.push((node, is_paused));
     }
 }
 
@@ -62,6 +65,40 @@ fn shift(name: &str, ranks: u32, compute: Time, rounds: usize) -> ComputedJob {
     all.iter().zip(0..).for_each(|(task, rank)| builder.send(*task, end + (rank + 1) % ranks, 1_000));
     let round = Arc::new(builder.finish());
     ComputedJob::new(name, ranks, vec![round; rounds])
+}
+
+/// Job 1 computes longer for its bytes, and begins to send while job 0, which shares a rack with it, has messages in flight.
+#[test]
+fn hosts_of_a_job_that_has_to_wait_are_paused() {
+    let us = Time::from_us;
+    let two = || {
+        let jobs = [("slow", 2), ("urgent", 9)].map(|(name, compute)| shift(name, 2, us(compute), 1));
+        jobs.into_iter().collect::<Vec<_>>()
+    };
+    let mut heard = Heard::default();
+    let mut jobs = jobs_on(4, two(), PlacementPolicy::Crux, 1);
+    jobs.start(&mut heard);
+    for (at, actor) in std::mem::take(&mut heard.1) {
+        jobs.wake(actor, at, &mut heard);
+        assert_eq!(heard.2.is_empty(), at < us(9), "job 1 begins to send after 9 us: {:?}", heard.2);
+    }
+    assert_eq!(heard.2, [(0, true), (1, true)]);
+    // The messages of job 1, which are the last ones, arrive first.
+    for at in [12, 13, 15, 15] {
+        let message = heard.0.pop_back().unwrap();
+        jobs.completed(&message, us(at), &mut heard);
+    }
+    assert_eq!(heard.2[2..], [(0, false), (1, false)]);
+    let times: Vec<[Time; 2]> =
+        jobs.outcomes(us(20)).map(|outcome| [outcome.communicated, outcome.waited]).collect();
+    // Job 0 sends from 2 to 9 and from 13 to 15 us, and waits meanwhile. Job 1 sends from 9 to 13 us.
+    assert_eq!(times, [[us(9), us(4)], [us(4), us(0)]]);
+    let mut free = jobs_on(4, two(), PlacementPolicy::FirstFit, 1);
+    let mut heard = Heard::default();
+    free.start(&mut heard);
+    let wakes = std::mem::take(&mut heard.1);
+    wakes.into_iter().for_each(|(at, actor)| free.wake(actor, at, &mut heard));
+    assert!(heard.2.is_empty() && heard.0.len() == 4, "other policies pause no host");
 }
 
 #[test]

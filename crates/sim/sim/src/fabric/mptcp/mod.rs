@@ -22,7 +22,7 @@ use unrack_protocol::mptcp::{Params, Subflows};
 use unrack_protocol::tcp::{ConnectionLifetime, SubflowSet};
 use unrack_rack::{Profile, Protocol};
 use unrack_units::Time;
-use unrack_workload::{Computing, Message, MessageId};
+use unrack_workload::{Computing, Message, MessageId, NodeId};
 
 pub use super::stream::Event;
 
@@ -94,6 +94,9 @@ impl Fabric for Mptcp {
     }
     fn compute<O: Observer>(&mut self, core: &mut Core<Event, O>, computing: Computing) {
         self.streams.compute(core, computing);
+    }
+    fn pause<O: Observer>(&mut self, core: &mut Core<Event, O>, node: NodeId, is_paused: bool) {
+        self.streams.pause(core, node, is_paused);
     }
     fn largest(&self) -> Option<Largest> {
         Some(self.streams.largest())

@@ -75,7 +75,7 @@ impl Drive for Multipath {
             || if in_host { WaitReason::Nothing } else { WaitReason::Window },
         );
         for k in free {
-            if streams.open[stream].sender.wants(k) {
+            if streams.open[stream].sender.wants(k) && !streams.is_paused(stream) {
                 streams.wait(core, stream, k, nics[k as usize]);
             }
         }

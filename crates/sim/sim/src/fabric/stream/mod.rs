@@ -42,6 +42,7 @@ use self::wires::{SwitchFate, Wires};
 use super::parts::NetworkPart;
 use super::single_message::{Lone, simulated};
 use super::timers::Alarm;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use unrack_engine::events::{Core, Mechanism, Observer, Unobserved};
 use unrack_engine::network::Departure;
@@ -49,7 +50,7 @@ use unrack_engine::{HostCounts, Largest, PacketSize};
 use unrack_hosts::Hosts;
 use unrack_protocol::tcp::{Ack, ReceivingEnd, Segment, SendingEnd, StreamSignal, SubflowSet};
 use unrack_units::{Bytes, Rate, Time};
-use unrack_workload::{Endpoints, Message, MessageId};
+use unrack_workload::{Endpoints, Message, MessageId, NodeId};
 
 /// Streams over one kind of connection.
 ///
@@ -64,6 +65,8 @@ pub(super) struct Streams<K: Kind> {
     pub(super) hosts: Option<Box<Hosts>>,
     /// Completion times of messages that are alone, as far as they were simulated.
     pub(super) lone: Lone,
+    /// Nodes that send no data at present.
+    paused: BTreeSet<NodeId>,
 }
 
 /// Threshold of switches that never mark packets.
@@ -79,6 +82,7 @@ impl<K: Drive> Streams<K> {
             alarms: Alarms::new(plan.network.topology.switches()),
             hosts: plan.hosts().map(Box::new),
             lone: Lone::default(),
+            paused: BTreeSet::new(),
         }
     }
 
@@ -149,6 +153,25 @@ impl<K: Drive> Streams<K> {
             Event::Host(event) => self.handle_host(core.now(), event),
         }
         self.settle_hosts(core);
+    }
+
+    /// Pauses a node, which then sends acknowledgements only, or lets it send again. Packets that its host or its links have
+    /// queued still leave.
+    pub(super) fn pause<O: Observer>(&mut self, core: &mut Core<Event, O>, node: NodeId, is_paused: bool) {
+        if is_paused {
+            self.paused.insert(node);
+        } else if self.paused.remove(&node) {
+            for stream in self.open.of_sender(node) {
+                let all = self.open[stream].sender.subflows();
+                K::send(self, core, stream, all);
+            }
+            self.settle_hosts(core);
+        }
+    }
+
+    /// Returns whether the sender of a stream is paused.
+    pub(super) fn is_paused(&self, stream: u32) -> bool {
+        !self.paused.is_empty() && self.paused.contains(&self.open[stream].src)
     }
 
     fn open<O: Observer>(

@@ -122,6 +122,16 @@ impl<K: Kind> OpenStreams<K> {
         self.places.used() == 0
     }
 
+    /// Returns the streams by which a node sends.
+    pub(super) fn of_sender(&self, node: NodeId) -> Vec<u32> {
+        // The serial number of a free index is 0.
+        let is_open = |stream: &u32| {
+            let place = &self.places[*stream];
+            place.serial != 0 && !place.closed && place.src == node
+        };
+        (0..self.places.len()).filter(is_open).collect()
+    }
+
     /// Opens a stream of a message, and returns its index.
     pub(super) fn create(
         &mut self,

@@ -143,6 +143,14 @@ macro_rules! fabric_of_streams {
             ) {
                 self.streams.compute(core, computing);
             }
+            fn pause<O: $crate::Observer>(
+                &mut self,
+                core: &mut $crate::Core<Self::Event, O>,
+                node: unrack_workload::NodeId,
+                is_paused: bool,
+            ) {
+                self.streams.pause(core, node, is_paused);
+            }
             fn unloaded(&self, message: &unrack_workload::Message) -> unrack_units::Time {
                 $crate::fabric::stream::single::unloaded(&self.streams, message)
             }

@@ -61,13 +61,17 @@ impl<K: Drive> Streams<K> {
         sent == quantum && self.open[stream].sender.wants(subflow)
     }
 
-    /// Sends a segment by one of the `open` subflows. Returns that subflow, or `None` if there is no segment to send.
+    /// Sends a segment by one of the `open` subflows. Returns that subflow, or `None` if there is no segment to send, or the
+    /// sender is paused.
     pub(in crate::fabric) fn send_one<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
         stream: u32,
         open: SubflowsOf<K>,
     ) -> Option<u32> {
+        if self.is_paused(stream) {
+            return None;
+        }
         let place = &mut self.open[stream];
         let before = place.sender.retransmissions();
         let (segment, signal) = place.sender.poll_transmit(core.now(), open)?;
