@@ -72,7 +72,6 @@ pub(crate) fn nic_use(links: &LinkSamples, topology: &Topology, run: &Run) -> Op
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::file::Study;
     use crate::grid::points;
     use crate::run::run;

@@ -32,9 +32,9 @@ impl<T> Slab<T> {
         self.places.len() - self.free.len()
     }
 
-    /// Returns the number of indices, in use or free.
-    pub fn len(&self) -> u32 {
-        self.places.len() as u32
+    /// Returns all indices, in use or free.
+    pub fn indices(&self) -> std::ops::Range<u32> {
+        0..self.places.len() as u32
     }
 
     /// Frees an index for another item. The old item stays readable until the index is reused.

@@ -129,7 +129,7 @@ impl<K: Kind> OpenStreams<K> {
             let place = &self.places[*stream];
             place.serial != 0 && !place.closed && place.src == node
         };
-        (0..self.places.len()).filter(is_open).collect()
+        self.places.indices().filter(is_open).collect()
     }
 
     /// Opens a stream of a message, and returns its index.
