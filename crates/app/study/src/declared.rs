@@ -1,4 +1,4 @@
-//! Declarations in a study's file: tolerances, causes of differences, and mechanisms to break.
+//! Declarations in a study's file: tolerances, causes of differences, mechanisms to break, maps, and charts over time.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -55,4 +55,40 @@ pub struct Break {
     pub keep: BTreeMap<String, Vec<String>>,
     /// Name of a computation without the mechanism ([`crate::computed::broken`]), for studies that are computed.
     pub computed: Option<String>,
+}
+
+/// A map, as a study's file declares it. Each cell is the ratio of two points that differ in the labels `over`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StudyMap {
+    pub title: String,
+    pub grid: String,
+    /// What the ratio is, such as `pool over own NICs`.
+    pub ratio: String,
+    /// Path of the value in the summary.
+    pub value: String,
+    /// Labels of the numerator.
+    #[serde(default, rename = "where")]
+    pub labels: BTreeMap<String, String>,
+    /// Labels of the denominator; the others are those of the numerator.
+    pub over: BTreeMap<String, String>,
+    /// Axis of the columns. Its values are the names of the columns.
+    pub x: String,
+    pub x_label: String,
+    /// Axis of the rows.
+    pub y: String,
+    pub y_label: String,
+    /// Axes whose values have panels of their own. Panels for the values of the last axis are side by side.
+    #[serde(default)]
+    pub panels: Vec<String>,
+}
+
+/// A chart of [`crate::nics`] over time, with a line for each fabric. The grid requests `nics`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timeline {
+    pub title: String,
+    pub grid: String,
+    #[serde(default, rename = "where")]
+    pub labels: BTreeMap<String, String>,
 }

@@ -1,11 +1,9 @@
 //! Parser of a study's file, and checks of the names in it.
 
 use crate::asked::SizeBounds;
-use crate::declared::{Break, DifferenceCause, Tolerance};
+use crate::declared::{Break, DifferenceCause, StudyMap, Timeline, Tolerance};
 use crate::error::StudyError;
-use crate::maps::StudyMap;
 use crate::programs::StudyProgram;
-use crate::timelines::Timeline;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use unrack_units::nearest::hint;

@@ -1,36 +1,10 @@
 //! Maps of a study: ratios of results over two axes of a grid, in panels for further axes.
 
+use crate::declared::StudyMap;
 use crate::file::{GridAxis, Study, StudyGrid};
 use crate::run::StudyResults;
-use serde::Deserialize;
 use std::collections::BTreeMap;
 use unrack_report::{RatioMap, RatioPanel};
-
-/// A map, as a study's file declares it. Each cell is the ratio of two points that differ in the labels `over`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct StudyMap {
-    pub title: String,
-    pub grid: String,
-    /// What the ratio is, such as `pool over own NICs`.
-    pub ratio: String,
-    /// Path of the value in the summary.
-    pub value: String,
-    /// Labels of the numerator.
-    #[serde(default, rename = "where")]
-    pub labels: BTreeMap<String, String>,
-    /// Labels of the denominator; the others are those of the numerator.
-    pub over: BTreeMap<String, String>,
-    /// Axis of the columns. Its values are the names of the columns.
-    pub x: String,
-    pub x_label: String,
-    /// Axis of the rows.
-    pub y: String,
-    pub y_label: String,
-    /// Axes whose values have panels of their own. Panels for the values of the last axis are side by side.
-    #[serde(default)]
-    pub panels: Vec<String>,
-}
 
 impl StudyMap {
     /// Returns the map with the results of a run.

@@ -1,21 +1,11 @@
 //! Charts over time: how much of the NICs of one rack each fabric uses.
 
+use crate::declared::Timeline;
 use crate::file::Study;
 use crate::run::{Measured, StudyResults};
-use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use unrack_report::{ChartSeries, SeriesAxis, SeriesChart};
-
-/// A chart of [`crate::nics`] over time, with a line for each fabric. The grid requests `nics`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Timeline {
-    pub title: String,
-    pub grid: String,
-    #[serde(default, rename = "where")]
-    pub labels: BTreeMap<String, String>,
-}
 
 impl Timeline {
     pub(crate) fn drawn(&self, study: &Study, results: &StudyResults, id: String) -> SeriesChart {
