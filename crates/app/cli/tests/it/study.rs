@@ -37,10 +37,13 @@ fn studies_are_listed_and_others_refused() {
         "r2c2/fig17",
         "r2c2/fig18",
         "r2c2/fig19",
+        "drack/prototype",
         "drack/wiring",
         "drack/fig9",
         "drack/fig10",
         "drack/sensitivity",
+        "drack/skew",
+        "drack/map",
         "drack/fig11",
         "drack/fig13",
         "trust/kernel-swap",
@@ -132,10 +135,11 @@ fn measured_costs_are_beside_the_study_and_only_if_they_are_given() {
         assert_eq!(costed, plain, "the study itself is as it was");
         let is_in_a_rack = plain["what"].as_str().unwrap().starts_with("A message in a rack");
         assert_eq!(measured, is_in_a_rack.then(|| "0.0500".into()));
-        // A quick run leaves the rest out. Here, a message by reference spares the stack.
+        // A quick run leaves the rest out. Here, a message by reference spares the stack. The first row searches the rate of memories at
+        // which the published time comes out, and with these costs there is none.
         let [ours, with] =
             [&plain["ours"], &with.unwrap_or("".into())].map(|it| it.as_str().unwrap().to_string());
-        assert_eq!(ours.is_empty(), with.is_empty());
+        assert!(ours.is_empty() == with.is_empty() || plain["verdict"] == "alone", "{plain}");
         if is_in_a_rack {
             let [ours, with] = [ours, with].map(|it| it.parse::<f64>().unwrap());
             assert!(with < ours, "{with} {ours}");

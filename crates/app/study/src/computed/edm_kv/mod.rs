@@ -62,7 +62,11 @@ pub(super) fn throughput(scale: StudyScale) -> Computed {
     values.extend([("over".into(), mean(over)), ("up_over".into(), mean(over_up))]);
     let theirs = authors::TRACES.map(|(name, trace)| {
         let [edm, rdma] = [authors::EDM, authors::RDMA].map(|columns| columns.million_writes(trace));
-        values.extend([(format!("{name}_authors_edm"), edm), (format!("{name}_authors_rdma"), rdma)]);
+        values.extend([
+            (format!("{name}_authors_edm"), edm),
+            (format!("{name}_authors_rdma"), rdma),
+            (format!("{name}_authors_over"), edm / rdma),
+        ]);
         edm / rdma
     });
     values.insert("authors_over".into(), mean(theirs));
