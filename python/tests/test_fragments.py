@@ -14,9 +14,10 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(page for page in DOCS.rglob("*.md"))
 # Blocks that are no scenarios of simulations: racks of virtual machines, and files of studies.
-OTHER_BLOCKS = ("[device]", "[[grid]]", "[[figure]]")
-# Words that are no keys of scenarios: the contents of a file with sizes, and a key with names for values.
-OTHER_SPANS = ("points = ", "between = ")
+OTHER_BLOCKS = ("[device]", "[[grid]]", "[[figure]]", "[figure.cause]", "[[break]]")
+# Words that are no keys of scenarios: the contents of a file with sizes, keys with names for values, keys of studies, and a key
+# that needs the cycle of its links beside it.
+OTHER_SPANS = ("points = ", "between = ", "tolerance = ", "wire = ")
 # Header of a table whose first column has values of a key, and that key.
 COLUMNS = {
     "`topology`": "network.topology",
