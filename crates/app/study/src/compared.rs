@@ -23,7 +23,7 @@ pub struct Compared {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured: Option<String>,
     pub verdict: Verdict,
-    /// What decides whether the figure is met, with the reason.
+    /// Criterion by which the figure is met or missed, with the reason.
     pub rule: String,
     /// Cause of the difference, and the result of switching it off. `None` if the file names none, or if it was not switched.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -28,7 +28,7 @@ impl Default for Tolerance {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DifferenceCause {
-    /// What the cause is, as a sentence.
+    /// The cause, as a sentence.
     pub says: String,
     /// Grid of the run without the cause; by default, the grid of the figure.
     pub grid: Option<String>,
@@ -43,7 +43,7 @@ pub struct DifferenceCause {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Break {
-    /// What is broken, such as `ECN off`.
+    /// Name of the broken mechanism, such as `ECN off`.
     pub what: String,
     /// Grid whose points are run again with the settings.
     pub grid: Option<String>,
@@ -63,7 +63,7 @@ pub struct Break {
 pub struct StudyMap {
     pub title: String,
     pub grid: String,
-    /// What the ratio is, such as `pool over own NICs`.
+    /// Name of the ratio, such as `pool over own NICs`.
     pub ratio: String,
     /// Path of the value in the summary.
     pub value: String,
@@ -78,7 +78,7 @@ pub struct StudyMap {
     /// Axis of the rows.
     pub y: String,
     pub y_label: String,
-    /// Axes whose values have panels of their own. Panels for the values of the last axis are side by side.
+    /// Axes for which each value has a separate panel. Panels for the values of the last axis are side by side.
     #[serde(default)]
     pub panels: Vec<String>,
 }

@@ -39,7 +39,7 @@ pub struct ControlHead {
     /// processes of the run has changed: [`ControlHead::generation`].
     pub departed: AtomicU32,
     pub message: [AtomicU64; 64],
-    /// What the run got from each memory node, in the order of [`PagerSettings::nodes`].
+    /// Traffic between the run and each memory node, in the order of [`PagerSettings::nodes`].
     pub node_counts: [NodeCounts; MOST_NODES],
     pub slots: [ProcessSlot; SLOTS],
 }

@@ -77,7 +77,7 @@ pub struct RunReport {
     pub wall_s: f64,
     pub tally: Tally,
     pub local: LocalMemory,
-    /// What the run got from each memory node.
+    /// Traffic between the run and each memory node.
     pub nodes: Vec<NodeTraffic>,
     /// Warnings that readers should see before they trust the figures.
     pub warnings: Vec<Warning>,

@@ -29,7 +29,7 @@ pub struct RunAnswer {
     pub bandwidth: Rate,
     /// Memory nodes, if pages came from some, with commas between them. Their own delays are added to `delay_ns`.
     pub remote: Option<String>,
-    /// What the run got from each memory node.
+    /// Traffic between the run and each memory node.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeTraffic>,
     pub wall_s: f64,

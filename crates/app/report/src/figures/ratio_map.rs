@@ -24,7 +24,7 @@ pub struct RatioMap {
     /// Name of the figure, which consists of letters, digits and dashes.
     pub id: String,
     pub title: String,
-    /// What the ratio is, such as `pool over own NICs`.
+    /// Name of the ratio, such as `pool over own NICs`.
     pub ratio: String,
     pub x_label: String,
     pub y_label: String,

@@ -1,4 +1,4 @@
-//! The rules of the simulator of EDM's authors (artifact `wegul/EDM`, folder `netsimu`), in a model of its own, so that each rule can be
+//! The rules of the simulator of EDM's authors (artifact `wegul/EDM`, folder `netsimu`), in a separate model, so that each rule can be
 //! switched on alone.
 //!
 //! The rules and their parameters are facts that were read from `netsimu/src/edm.c` and `netsimu/include/params.h`, and from

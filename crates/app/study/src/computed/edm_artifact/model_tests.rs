@@ -1,4 +1,4 @@
-//! Tests of the model: what arrives, and how long messages alone take.
+//! Tests of the model: all messages arrive, and messages alone take the expected time.
 
 use super::super::counting::Counting;
 use super::super::trace::{Sizes, TraceDraw};
