@@ -76,7 +76,7 @@ impl Params {
             None => self.credits,
             Some(unit) => {
                 let bytes = if class.has_data() { LINE_BYTES } else { SLOT_BYTES };
-                u32::try_from(u64::from(self.credits) * unit.get() / bytes).unwrap_or(u32::MAX)
+                u32::try_from(unit.get().saturating_mul(self.credits.into()) / bytes).unwrap_or(u32::MAX)
             }
         })
     }

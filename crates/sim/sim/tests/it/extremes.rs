@@ -2,13 +2,15 @@
 //!
 //! An example is explained, so that every key is there with its default; then one value at a time is replaced by the
 //! smallest, the largest and absurd ones of its kind. A run that handles more than [`MOST_EVENTS`] events has shown
-//! its behaviour and is abandoned. `UNRACK_EXTREMES=all` tries every value; otherwise some are drawn for each key by
+//! its behaviour and is abandoned. One that does not return to its events for [`PATIENCE`] ends the test with the
+//! value's name, because it would hang a user's terminal too. `UNRACK_EXTREMES=all` tries every value; otherwise some are drawn for each key by
 //! `PROPTEST_RNG_SEED`.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Once;
+use std::sync::{Mutex, Once};
+use std::time::{Duration, Instant};
 use toml::{Table, Value};
 use unrack_basis::mix;
 use unrack_rack::{Overrides, Scenario, ScenarioError, ValidScenario, Workload};
@@ -24,6 +26,12 @@ const MOST_EVENTS: u64 = 100_000;
 const MOST_BYTES: f64 = 1e9;
 /// Number of values tried for each key, unless all are.
 const SOME: u64 = 2;
+
+/// Time after which an attempt counts as hanging; the longest takes about a second.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The attempt that runs now, and when it began.
+static ATTEMPT: Mutex<Option<(String, Instant)>> = Mutex::new(None);
 
 /// Overrides that keep the examples small; an override that an example refuses is left out.
 const SMALL: &[&str] = &[
@@ -41,6 +49,7 @@ const SMALL: &[&str] = &[
 #[test]
 fn no_extreme_value_of_any_key_of_any_example_panics() {
     keep_panics_quiet();
+    std::thread::spawn(end_what_hangs);
     // The nightly run tries all values; `make test` tries some of each key.
     let all = std::env::var("UNRACK_EXTREMES").is_ok_and(|value| value == "all");
     let seed = std::env::var("PROPTEST_RNG_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
@@ -55,15 +64,31 @@ fn no_extreme_value_of_any_key_of_any_example_panics() {
                 tried += 1;
                 let mut changed = table.clone();
                 *at(&mut changed, &key) = extreme.clone();
+                let what = format!("{name}, {} = {extreme}", key.join("."));
+                *ATTEMPT.lock().unwrap() = Some((what.clone(), Instant::now()));
                 if let Err(why) = attempt(&changed) {
-                    wrong.push(format!("{name}, {} = {extreme}: {why}", key.join(".")));
+                    wrong.push(format!("{what}: {why}"));
                 }
             }
         }
     }
+    *ATTEMPT.lock().unwrap() = None;
     wrong.iter().for_each(|wrong| eprintln!("{wrong}"));
     assert!(tried > 500, "only {tried} values tried");
     assert!(wrong.is_empty(), "{} of {tried} panicked or were refused without a key", wrong.len());
+}
+
+/// Ends the process when one attempt hangs, because a thread cannot be ended.
+fn end_what_hangs() {
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+        if let Some((what, _)) =
+            ATTEMPT.lock().unwrap().as_ref().filter(|(_, since)| since.elapsed() > PATIENCE)
+        {
+            eprintln!("{what}: hangs");
+            std::process::exit(1);
+        }
+    }
 }
 
 /// Returns each example, and one of them with each protocol, as a table of all its keys.

@@ -127,6 +127,30 @@ fn bit_errors_slow_a_long_flow_and_lose_nothing() {
 }
 
 #[test]
+fn every_run_ends_on_links_that_carry_nothing() {
+    let messages = || vec![Message::write(0, 1, 100), Message::read(1, 2, 64), Message::write(2, 0, 20_000)];
+    let finished = |failures: &[Downtime], host: f64, protocol| {
+        let errors = ErrorRates { host, core: 0.0 };
+        let mut setup = setup(Topology::star(3, link()), failures, errors, protocol);
+        setup.time_limit = Time::from_us(100_000);
+        let run = run(&setup, messages().into_iter().map(|message| (Time::ZERO, message)).collect());
+        run.outcomes.iter().map(|outcome| outcome.completed().is_some()).collect::<Vec<_>>()
+    };
+    // Up for 2 ns of 102, which is too short for any packet or flit.
+    let flaps = [Downtime { every: Some(Time::from_ns(102)), ..failure(BrokenPart::Node(0), 0, 100) }];
+    for protocol in [&SENT_AGAIN[..], &[Cxl::PROTOCOL, Edm::PROTOCOL]].concat() {
+        for rate in [1e-4, 1e-3, 0.01] {
+            // Some finish, or none: the promise is that the run ends.
+            finished(&[], rate, protocol);
+        }
+        for rate in [0.1, 0.5, 0.999] {
+            assert_eq!(finished(&[], rate, protocol), [false; 3], "{protocol} at {rate}");
+        }
+        assert_eq!(finished(&flaps, 0.0, protocol), [false, true, false], "{protocol} flaps");
+    }
+}
+
+#[test]
 fn a_run_without_faults_is_the_same_with_an_empty_schedule() {
     let messages: Vec<_> =
         (0..40u32).map(|n| (Time::from_ns(u64::from(n)), Message::read(n % 4, 4 + n % 3, 20_000))).collect();

@@ -2,7 +2,8 @@
 //!
 //! The sender of CXL's link layer (CXL 3.x §4.2.8) keeps each flit until it is acknowledged. A receiver that finds a wrong CRC requests the
 //! flit again and drops all flits after it, which are retransmitted too. Therefore the link loses the time until the request has come back.
-//! A link that is down for a while keeps the flits that it has to send.
+//! A link that is down for a while keeps the flits that it has to send. After [`MAX_RETRIES`] the sender gives up, as its retry state
+//! machine does when its counters reach their maxima: without a maximum, a link on which no flit arrives would be tried for ever.
 
 use super::{Cxl, Event, Freed, Link, is_data, looks, payload};
 use std::ops::Range;
@@ -12,22 +13,28 @@ use unrack_protocol::cxl::MessageClass;
 use unrack_units::Time;
 use unrack_workload::MessageId;
 
+/// Retransmissions of one flit: ten, and ten more after each of ten times that the link is trained again (CXL 3.x §4.2.8.5, the least
+/// values of `MAX_NUM_RETRY` and `MAX_NUM_PHY_REINIT`).
+// Departure: no time passes while the link is trained, and a flit that is given up does not take the link down with it.
+const MAX_RETRIES: u32 = 110;
+
 impl Cxl {
-    /// Returns when the flits from `start` to `end` have arrived without error, or `None` if the link stays down permanently. If the
-    /// network has faults, these are a single flit.
+    /// Returns when the flits from `start` to `end` have arrived without error, or `None` if the link stays down permanently or the
+    /// sender gives up. If the network has faults, these are a single flit.
     pub(super) fn through(&self, link: u32, start: Time, end: Time) -> Option<Time> {
         let Link { id, flit, propagation, port, .. } = self.links[link as usize];
         let Some(faults) = self.topology.faults() else { return Some(end) };
         // The flit has to arrive, and the request to repeat it has to come back.
         let again = flit + (propagation + port) * 2 + flit;
         let mut first = start;
-        loop {
+        for _ in 0..=MAX_RETRIES {
             let crossing = Departure { first, last: first + flit };
             if !self.topology.loses(id, crossing) {
                 return Some(crossing.last);
             }
             first = faults.up_again(id, first + again)?;
         }
+        None
     }
 
     /// Drops the last lines of `link`. The requesting node gets an error instead, at once.
