@@ -15,6 +15,7 @@ use unrack_workload::MessageId;
 
 /// Retransmissions of one flit: ten, and ten more after each of ten times that the link is trained again (CXL 3.x §4.2.8.5, the least
 /// values of `MAX_NUM_RETRY` and `MAX_NUM_PHY_REINIT`).
+// The two values are from memory; we could not check them in the text of the specification.
 // Departure: no time passes while the link is trained, and a flit that is given up does not take the link down with it.
 const MAX_RETRIES: u32 = 110;
 
